@@ -12,7 +12,8 @@
 //! ```
 //!
 //! A round of a case with several has what its folder has, and of the case what that lacks; its state, and the HyperNodes if
-//! it has no `existing.yaml`, are those that the round before left.
+//! it has no `existing.yaml`, are those that the round before left. With another configuration it begins without a state, as
+//! in a host.
 //!
 //! Owns the files: reading them, playing them, writing what was answered (`--bless`), and making a case of a round with a real
 //! service. A case holds no credential: none crosses the boundary that a recording is made at, and a configuration that looks
@@ -29,6 +30,8 @@ pub mod difference;
 pub mod show;
 pub mod write;
 
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -148,7 +151,12 @@ impl Case {
         let mut reader = Reader { wrong: Vec::new() };
         let config = reader.config(folder);
         let existing = reader.existing(folder);
-        let rounds = numbered(folder);
+        let (rounds, others) = numbered(folder);
+        let next = rounds.len() + 1;
+        let misplaced = |path: &PathBuf| {
+            format!("{}: it is no round, since there is no round {next}; call it {next}, or remove it", path.display())
+        };
+        reader.wrong.extend(others.iter().map(misplaced));
         let turns = if rounds.is_empty() {
             vec![Turn {
                 folder: folder.to_owned(),
@@ -192,14 +200,7 @@ impl Reader {
     /// The bytes of a file that may be absent.
     fn bytes(&mut self, folder: &Path, name: &str) -> Option<Vec<u8>> {
         let path = folder.join(name);
-        let read = std::fs::metadata(&path).and_then(|found| {
-            if found.len() > LARGEST {
-                let message = format!("it is larger than {LARGEST} bytes, the most that is read");
-                return Err(std::io::Error::other(message));
-            }
-            std::fs::read(&path)
-        });
-        match read {
+        match regular(&path).and_then(contents) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             other => self.noted(&path, other),
         }
@@ -213,10 +214,12 @@ impl Reader {
 
     fn nodes(&mut self, folder: &Path) -> Option<Nodes> {
         let path = folder.join(NODES);
-        let nodes = match Nodes::read(&path) {
-            Err(node_file::Error::Read(error)) => Err(error.to_string()),
-            other => other.map_err(|error| error.to_string()),
-        };
+        let nodes = regular(&path).map_err(|error| error.to_string()).and_then(|file| {
+            match Nodes::parse(BufReader::new(file)) {
+                Err(node_file::Error::Read(error)) => Err(error.to_string()),
+                other => other.map_err(|error| error.to_string()),
+            }
+        });
         self.noted(&path, nodes)
     }
 
@@ -248,6 +251,36 @@ impl Reader {
     }
 }
 
+/// A regular file that is not too large, to be read no further than that. What it is, is known before it is opened: opening a
+/// pipe would wait for its other end, and a device may have no end at all.
+fn regular(path: &Path) -> std::io::Result<std::io::Take<File>> {
+    let found = std::fs::metadata(path)?;
+    if !found.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    if found.len() > LARGEST {
+        return Err(std::io::Error::other(format!("it is larger than {LARGEST} bytes, the most that is read")));
+    }
+    Ok(File::open(path)?.take(LARGEST))
+}
+
+fn contents(mut file: std::io::Take<File>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Puts a file in the place of another one, whole: what is there may be a link to a file elsewhere, which stays as it is.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let next = file.with_extension(format!("{}.new", std::process::id()));
+    let mut written = OpenOptions::new().write(true).create_new(true).open(&next)?;
+    let done = written.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&next, file));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&next);
+    }
+    done
+}
+
 /// A configuration as JSON, out of YAML with the booleans and numbers that a document of the host has.
 ///
 /// # Errors
@@ -267,9 +300,18 @@ fn nothing() -> String {
     "{}".to_owned()
 }
 
-/// The folders of single rounds, in the order of their numbers.
-fn numbered(folder: &Path) -> Vec<PathBuf> {
-    (1..).map(|number: u32| folder.join(number.to_string())).take_while(|round| round.is_dir()).collect()
+/// The folders of single rounds, in the order of their numbers, and those that a gap or another form keeps out of the order.
+fn numbered(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let rounds: Vec<PathBuf> =
+        (1..).map(|number: u32| folder.join(number.to_string())).take_while(|round| round.is_dir()).collect();
+    let is_number = |path: &PathBuf| {
+        let name = shown(path);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) && path.is_dir()
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
+    let mut others: Vec<PathBuf> = entries.filter(is_number).filter(|path| !rounds.contains(path)).collect();
+    others.sort_unstable();
+    (rounds, others)
 }
 
 /// The last part of a path.
@@ -279,7 +321,7 @@ fn shown(path: &Path) -> String {
 
 /// A case that was played.
 pub struct Played {
-    /// One per round, as far as it came: a round without an answer is the last one.
+    /// One per round, as far as it came: a round that the host ended is the last one.
     pub turns: Vec<PlayedTurn>,
     /// What is wrong beside single rounds.
     pub faults: Vec<Fault>,
@@ -314,6 +356,17 @@ pub enum Fault {
     /// The host would not use the answer.
     #[error("{0}")]
     NoAnswer(NoAnswer),
+    /// An earlier round has no answer.
+    #[error(
+        "{}: this round is not played, since the host ended the one in {}; repair that one first", .folder.display(),
+        .after.display()
+    )]
+    NotPlayed {
+        /// The folder of the round.
+        folder: PathBuf,
+        /// That of the round that the host ended.
+        after: PathBuf,
+    },
     /// The recording is of other requests.
     #[error("{}", differs(.file, .recorded.as_ref(), .misfit))]
     Recording {
@@ -370,7 +423,9 @@ impl Played {
     /// # Errors
     /// When a file cannot be written.
     pub fn bless(&self) -> std::io::Result<Vec<PathBuf>> {
-        let is_other = |fault: &Fault| !matches!(fault, Fault::Differs { .. } | Fault::NothingExpected(_));
+        let is_other = |fault: &Fault| {
+            !matches!(fault, Fault::Differs { .. } | Fault::NothingExpected(_) | Fault::NotPlayed { .. })
+        };
         let mut written = Vec::new();
         if self.faults.iter().any(is_other) {
             return Ok(written);
@@ -378,8 +433,9 @@ impl Played {
         for turn in self.turns.iter().filter(|turn| !turn.faults.iter().any(is_other)) {
             let Some(shown) = &turn.shown else { continue };
             let file = turn.folder.join(EXPECTED);
-            if std::fs::read_to_string(&file).ok().as_deref() != Some(shown) {
-                std::fs::write(&file, shown)?;
+            let known = regular(&file).and_then(contents);
+            if known.ok().as_deref() != Some(shown.as_bytes()) {
+                replace(&file, shown)?;
                 written.push(file);
             }
         }
@@ -406,42 +462,58 @@ pub async fn play(desk: &Desk, case: &Case) -> Played {
     played
 }
 
-/// The rounds, until one has no answer.
+/// The rounds. One that fails leaves the state and the HyperNodes as they are, as in a host; one that the host ended is the
+/// last one.
 async fn turns(desk: &Desk, case: &Case, played: &mut Played) -> Result<(), Fault> {
     let shared = Tape::of(desk, case.recording.as_ref(), &case.folder).await?;
     let (mut state, mut existing) = (case.state.clone(), Vec::new());
-    for turn in &case.turns {
+    // The configuration that serves: a host keeps the one before where `configure` refuses another.
+    let mut serving: Option<&str> = None;
+    for (at, turn) in case.turns.iter().enumerate() {
         let own = Tape::of(desk, turn.recording.as_ref(), &turn.folder).await?;
         if let Some(given) = &turn.existing {
             existing = of_desk(desk, given);
         }
+        let is_other = serving.is_some_and(|serving| serving != turn.config);
         let ask = Ask {
             existing: &existing,
             time: case.time.unwrap_or(Timestamp::UNIX_EPOCH),
-            state: &state,
+            state: if is_other { &[] } else { state.as_slice() },
             exchanges: own.as_ref().or(shared.as_ref()).map(|tape| tape.exchanges.clone()).unwrap_or_default(),
             ..Ask::new(&turn.nodes, &turn.config)
         };
         let round = desk.discover(&ask).await;
+        if !matches!(round.end, Err(NoAnswer::Configure(_))) {
+            serving = Some(turn.config.as_str());
+            if is_other {
+                state.clear();
+            }
+        }
         let mut turn = PlayedTurn::of(turn, round);
         if let Some(own) = &own {
             // The cause comes before what follows from it.
-            let fault = own.fault(turn.faults.is_empty());
+            let fault = own.fault(turn.shown.is_some());
             turn.faults.splice(0..0, fault);
         }
-        let has_ended = turn.round.end.is_err();
-        state.clone_from(&turn.round.state);
+        if turn.round.end.is_ok() {
+            state.clone_from(&turn.round.state);
+        }
         if let Some(found) = turn.round.found() {
             existing = found.written(&existing);
         }
+        let (folder, is_last) = (turn.folder.clone(), turn.shown.is_none());
         played.turns.push(turn);
-        if has_ended {
+        if is_last {
+            let left = case.turns.iter().skip(at + 1);
+            played
+                .faults
+                .extend(left.map(|left| Fault::NotPlayed { folder: left.folder.clone(), after: folder.clone() }));
             break;
         }
     }
     // It lasts for all rounds, so only now it is known what no round asked.
-    let is_well = played.faults().next().is_none();
-    played.faults.extend(shared.and_then(|shared| shared.fault(is_well)));
+    let has_answers = played.turns.iter().all(|turn| turn.shown.is_some());
+    played.faults.extend(shared.and_then(|shared| shared.fault(has_answers)));
     Ok(())
 }
 
@@ -483,11 +555,12 @@ impl Tape {
         }
     }
 
-    /// What did not fit. Where a round ended early for another reason, it asked less than it would have.
-    fn fault(&self, is_well: bool) -> Option<Fault> {
+    /// What did not fit. A round that the host ended asked less than it would have; any other one has to ask for all of it,
+    /// also where its answer differs: half of an answer is nothing to bless.
+    fn fault(&self, has_answer: bool) -> Option<Fault> {
         let Exchanges::Replay(replay) = &self.exchanges else { return None };
         let misfit = replay.misfit();
-        if misfit.is_none() || !is_well && misfit.missing.is_empty() {
+        if misfit.is_none() || !has_answer && misfit.missing.is_empty() {
             return None;
         }
         Some(Fault::Recording { file: self.file.clone(), recorded: self.recorded.clone(), misfit })
@@ -563,8 +636,6 @@ mod tests {
             ("a/2/config.yaml", "label: row\n"),
             ("a/3/nodes.yaml", "items: []\n"),
             ("a/3/existing.yaml", "items: []\n"),
-            // Not the next number.
-            ("a/5/nodes.yaml", "broken"),
         ];
         let cases = folder(&files);
         let [case] = Case::read_all(cases.path()).unwrap().try_into().unwrap();
@@ -576,6 +647,43 @@ mod tests {
         let (rack, row) = (r#"{"label":"rack"}"#, r#"{"label":"row"}"#);
         // The second round has the objects that the first one wrote.
         assert_eq!(said, [(rack, 2, Some(1)), (row, 2, None), (rack, 0, Some(0))]);
+    }
+
+    #[test]
+    fn a_round_behind_a_gap_is_an_error() {
+        let files =
+            [("a/1/nodes.yaml", TWO), ("a/2/nodes.yaml", TWO), ("a/4/nodes.yaml", TWO), ("b/01/nodes.yaml", TWO)];
+        let cases = folder(&files);
+        std::fs::write(cases.path().join("a/7"), "a file").unwrap();
+        let [a, b] = Case::read_all(cases.path()).unwrap_err().try_into().unwrap();
+        let words = "a/4: it is no round, since there is no round 3; call it 3, or remove it";
+        assert!(a.wrong.len() == 1 && a.wrong[0].ends_with(words), "{a}");
+        assert!(b.wrong[0].contains("b/01: it is no round, since there is no round 1; call it 1"), "{b}");
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_not_opened() {
+        let cases = folder(&[("a/nodes.yaml", TWO)]);
+        let a = cases.path().join("a");
+        for name in [CONFIG, STATE, RECORDING] {
+            std::os::unix::fs::symlink("/dev/zero", a.join(name)).unwrap();
+        }
+        std::fs::remove_file(a.join(NODES)).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", a.join(NODES)).unwrap();
+        let error = Case::read(&a).unwrap_err();
+        assert_eq!(error.to_string().matches("it is not a regular file").count(), 4, "{error}");
+    }
+
+    #[test]
+    fn what_is_written_replaces_a_link_and_not_what_it_leads_to() {
+        let cases = folder(&[("elsewhere", "precious")]);
+        let file = cases.path().join(EXPECTED);
+        std::os::unix::fs::symlink(cases.path().join("elsewhere"), &file).unwrap();
+        replace(&file, "unchanged\n").unwrap();
+        let read = |name: &str| std::fs::read_to_string(cases.path().join(name)).unwrap();
+        assert_eq!((read("elsewhere"), read(EXPECTED)), ("precious".to_owned(), "unchanged\n".to_owned()));
+        assert!(file.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read_dir(cases.path()).unwrap().count(), 2, "nothing is left over");
     }
 
     #[test]

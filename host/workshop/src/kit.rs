@@ -43,7 +43,7 @@ mod trial;
 pub use check::{Check, Family};
 pub use file::FileFacts;
 pub use report::Report;
-pub use stand::{Ask, Stand};
+pub use stand::{Ask, Replied, Stand};
 pub use trial::{Expected, Node, Time, Trial};
 
 use std::cell::Cell;

@@ -107,7 +107,15 @@ fn what_is_no_plugin_and_what_is_no_case_are_named() {
     let end = run(desk.path(), &["text.wasm"]);
     assert!(end.code == Some(1) && end.out.contains("the plugin is not WebAssembly"), "{}{}", end.out, end.error);
     assert!(end.out.contains("skip  sound-answer           file-loads failed"), "{}", end.out);
-    let none = run(desk.path(), &["good.wasm", "--cases", "elsewhere"]);
+    // A folder that is named has to be there; the usual one may be missing.
+    let lost = run(desk.path(), &["good.wasm", "--cases", "elsewhere"]);
+    assert!(
+        lost.code == Some(1) && lost.error.contains("--cases elsewhere: there is no such folder"),
+        "{}",
+        lost.error
+    );
+    std::fs::create_dir(desk.path().join("empty")).unwrap();
+    let none = run(desk.path(), &["good.wasm", "--cases", "empty"]);
     assert!(none.code == Some(0) && none.out.contains("no case: checks that need one are left out"), "{}", none.out);
     std::fs::write(desk.path().join("cases/small/config.yaml"), "[1]\n").unwrap();
     let end = run(desk.path(), &["good.wasm"]);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use topoloom::endpoints::recording::{RecordedPlugin, Recording};
 use topoloom_workshop::cases::write::{Draft, WriteError};
 use topoloom_workshop::cases::{Case, Fault, Played, play};
-use topoloom_workshop::rounds::Ask;
+use topoloom_workshop::rounds::{Ask, Desk};
 
 use super::{ANSWER, ASKS, CALLER, LEVELS, NODES, RECORDED, desk, label, nodes, shown};
 use crate::guests::VILLAIN;
@@ -105,8 +105,7 @@ async fn several_rounds_carry_their_state_and_what_was_written() {
         ("a/2/nodes.yaml", NODES),
         ("a/2/expected.txt", "tier 1 - | y |  | names m3\n"),
     ]);
-    let bytes = topoloom_tests::guest::component(&topoloom_tests::guest::module("topoloom-guest-scripted").unwrap());
-    let scripted = desk(&bytes.unwrap().into()).await;
+    let scripted = scripted().await;
     let played = play(&scripted, &cases.case("a")).await;
     assert_eq!(faults(&played), [""; 0]);
     assert_eq!(played.turns.len(), 2);
@@ -117,6 +116,91 @@ async fn several_rounds_carry_their_state_and_what_was_written() {
     std::fs::write(cases.path("a/state"), [1]).unwrap();
     let [said] = faults(&play(&scripted, &cases.case("a")).await).try_into().unwrap();
     assert!(said.contains("a/1/expected.txt") && said.contains("+ tier 1 - | y"), "{said}");
+}
+
+async fn scripted() -> Desk {
+    let bytes = topoloom_tests::guest::component(&topoloom_tests::guest::module("topoloom-guest-scripted").unwrap());
+    desk(&bytes.unwrap().into()).await
+}
+
+#[tokio::test]
+async fn a_round_after_a_failure_is_played_with_what_was_there_before() {
+    // The second configuration fails, the third one is that of the first round: a host has dropped the state twice.
+    let answers = r#"{"answers": [[{"id": "x", "nodes": ["m1"]}], [{"id": "y", "nodes": ["m3"]}]]}"#;
+    let (fails, x, y) =
+        (r#"{"answers": [{"fail": "away"}]}"#, "tier 1 - | x |  | names m1\n", "tier 1 - | y |  | names m3\n");
+    let cases = Cases::new(&[
+        ("a/config.yaml", answers),
+        ("a/1/nodes.yaml", NODES),
+        ("a/1/expected.txt", x),
+        ("a/2/nodes.yaml", NODES),
+        ("a/2/config.yaml", fails),
+        ("a/3/nodes.yaml", NODES),
+        ("a/3/expected.txt", "nonsense\n"),
+    ]);
+    let scripted = scripted().await;
+    let played = play(&scripted, &cases.case("a")).await;
+    assert_eq!(played.turns.len(), 3);
+    let shown = played.turns[1].shown.clone().unwrap();
+    assert!(shown.starts_with("failure | ") && shown.ends_with("away\n"), "{shown}");
+    assert_eq!(played.turns[2].shown.as_deref(), Some(x));
+    let said = faults(&played);
+    assert!(said.iter().any(|said| said.contains("a/3/expected.txt: the answer differs")), "{said:#?}");
+    // A failure keeps the state: the answers are of one configuration, and the third round has the second answer.
+    let later = answers.replace("]]}", "], {\"fail\": \"away\"}, []]}");
+    cases.put("a/config.yaml", &later);
+    std::fs::remove_file(cases.path("a/2/config.yaml")).unwrap();
+    std::fs::write(cases.path("a/state"), [1]).unwrap();
+    let played = play(&scripted, &cases.case("a")).await;
+    let shown: Vec<_> = played.turns.iter().map(|turn| turn.shown.clone().unwrap()).collect();
+    assert_eq!(shown[0], y);
+    assert!(shown[1] == shown[2] && shown[1].starts_with("failure | "), "{shown:#?}");
+    // `configure` that refuses is no other configuration: the host serves the one before.
+    cases.put("a/config.yaml", answers);
+    cases.put("a/2/config.yaml", r#"{"answers": 7}"#);
+    std::fs::remove_file(cases.path("a/state")).unwrap();
+    let played = play(&scripted, &cases.case("a")).await;
+    let shown: Vec<_> = played.turns.iter().map(|turn| turn.shown.clone().unwrap()).collect();
+    assert!(shown[0] == x && shown[1].starts_with("problem | ") && shown[2] == y, "{shown:#?}");
+}
+
+#[tokio::test]
+async fn a_round_after_one_that_the_host_ended_is_a_fault() {
+    let cases = Cases::new(&[
+        ("a/1/nodes.yaml", NODES),
+        ("a/1/config.yaml", "discover: good"),
+        ("a/2/nodes.yaml", NODES),
+        ("a/2/config.yaml", "discover: panic"),
+        ("a/3/nodes.yaml", NODES),
+        ("a/3/config.yaml", "discover: good"),
+    ]);
+    let played = play(&desk(&VILLAIN).await, &cases.case("a")).await;
+    let said = faults(&played);
+    assert_eq!(played.turns.len(), 2);
+    let words = "a/2; repair that one first";
+    assert!(said[0].contains("a/3: this round is not played") && said[0].ends_with(words), "{said:#?}");
+    // What came before is right on its own.
+    assert_eq!(played.bless().unwrap(), [cases.path("a/1/expected.txt")]);
+}
+
+#[tokio::test]
+async fn an_answer_that_did_not_ask_for_all_is_not_blessed() {
+    let cases = Cases::new(&[
+        ("a/nodes.yaml", NODES),
+        ("a/config.yaml", r#"{"wants": [{"name": "fabric", "credentials": ["bearer"]}]}"#),
+        ("a/expected.txt", "! answer | source | 200 seven 5 bytes Ok(5)\n"),
+        ("a/recording.json", RECORDED),
+    ]);
+    let caller = desk(&CALLER).await;
+    for is_written in [true, false] {
+        if !is_written {
+            std::fs::remove_file(cases.path("a/expected.txt")).unwrap();
+        }
+        let played = play(&caller, &cases.case("a")).await;
+        let said = faults(&played);
+        assert!(said.len() == 2 && said[0].contains("the plugin does not ask GET /v1"), "{said:#?}");
+        assert_eq!(played.bless().unwrap(), Vec::<PathBuf>::new());
+    }
 }
 
 #[tokio::test]
@@ -188,6 +272,25 @@ async fn a_round_becomes_a_case_that_plays_and_another_one_does_not() {
     let refused = Draft { config, ..draft }.write(&label, &folder.path().join("c")).await.unwrap_err();
     assert!(refused.to_string().contains("config.password"), "{refused}");
     assert!(!folder.path().join("b").exists() && !folder.path().join("c").exists());
+}
+
+#[tokio::test]
+async fn a_plugin_that_puts_the_time_into_a_request_becomes_a_case_of_that_time() {
+    let (caller, folder) = (desk(&CALLER).await, tempfile::tempdir().unwrap());
+    let time: jiff::Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+    let asks = ASKS.replace("/v1", "/v1?at={time}");
+    // What it asks with that time.
+    let exchanges = caller.replay(Recording::parse(RECORDED).unwrap()).unwrap();
+    let round = caller.discover(&Ask { exchanges, time, ..Ask::new(&nodes(), &asks) }).await;
+    let asked = round.misfit.missing[0].split_whitespace().nth(1).unwrap().to_owned();
+    assert!(asked.starts_with("/v1?at=") && !asked.ends_with("{time}"), "{asked}");
+    let recording = Recording::parse(&RECORDED.replace("/v1", &asked)).unwrap();
+    let exchanges = caller.replay(recording.clone()).unwrap();
+    let round = caller.discover(&Ask { exchanges, time, ..Ask::new(&nodes(), &asks) }).await;
+    let draft = Draft { recording: Some(recording), time, ..draft(&asks, &shown(&round)) };
+    let written = draft.write(&caller, &folder.path().join("a")).await.unwrap();
+    assert!(written.remarks[0].contains("the answer depends on the time of the round"), "{:?}", written.remarks);
+    assert_eq!(faults(&play(&caller, &Case::read(&folder.path().join("a")).unwrap()).await), [""; 0]);
 }
 
 #[tokio::test]

@@ -207,6 +207,15 @@ impl Recording {
         self.sources.values_mut().flat_map(|source| &mut source.exchanges)
     }
 
+    /// The sentences about what failed, to be changed: they may name what was asked.
+    pub fn messages_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        self.sources.values_mut().flat_map(|source| {
+            let RecordedSource { missing, exchanges, .. } = source;
+            let of_exchanges = exchanges.iter_mut().filter_map(|exchange| exchange.error.as_mut());
+            missing.values_mut().chain(of_exchanges).map(|failed| &mut failed.message)
+        })
+    }
+
     /// Whether nothing was asked of any endpoint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -325,6 +334,8 @@ struct Reel {
     sources: BTreeMap<String, Left>,
     /// What it was asked and does not have, in words.
     missing: Vec<String>,
+    /// What it was asked with a condition, by place.
+    conditional: Vec<usize>,
 }
 
 /// Requests beyond these are not listed: a plugin may send a thousand.
@@ -347,30 +358,55 @@ impl Misfit {
     }
 }
 
+/// What was asked of a recording, by the places of its exchanges ([`Recording::exchanges`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// What was not asked.
+    pub left: Vec<usize>,
+    /// What was asked with a condition: only then 304 is an answer.
+    pub conditional: Vec<usize>,
+}
+
+/// The headers that make a request conditional.
+const CONDITIONS: [&str; 2] = ["if-none-match", "if-modified-since"];
+
 #[derive(Debug)]
 struct Left {
     credentials: BTreeMap<String, String>,
     missing: BTreeMap<String, Failed>,
-    exchanges: VecDeque<Exchange>,
+    /// Each with its place in the whole recording.
+    exchanges: VecDeque<(usize, Exchange)>,
 }
 
 impl Replay {
     /// From the beginning.
     #[must_use]
     pub fn new(recording: Recording) -> Self {
+        let mut places = 0..;
         let left = |(name, source): (String, RecordedSource)| {
             let RecordedSource { credentials, missing, exchanges } = source;
-            (name, Left { credentials, missing, exchanges: exchanges.into() })
+            // Exchanges first: a place is taken only where there is one.
+            let exchanges = exchanges.into_iter().zip(&mut places).map(|(exchange, place)| (place, exchange)).collect();
+            (name, Left { credentials, missing, exchanges })
         };
-        Self(Mutex::new(Reel { sources: recording.sources.into_iter().map(left).collect(), missing: Vec::new() }))
+        let sources = recording.sources.into_iter().map(left).collect();
+        Self(Mutex::new(Reel { sources, missing: Vec::new(), conditional: Vec::new() }))
     }
 
     /// What was not asked by now, and what was asked in vain.
     #[must_use]
     pub fn misfit(&self) -> Misfit {
         let reel = self.reel();
-        let unasked = reel.sources.values().flat_map(|source| &source.exchanges);
+        let unasked = reel.sources.values().flat_map(|source| &source.exchanges).map(|(_, exchange)| exchange);
         Misfit { unasked: unasked.take(LISTED).map(Exchange::asked).collect(), missing: reel.missing.clone() }
+    }
+
+    /// What was asked by now, and how.
+    #[must_use]
+    pub fn uses(&self) -> Uses {
+        let reel = self.reel();
+        let left = reel.sources.values().flat_map(|source| &source.exchanges).map(|(place, _)| *place);
+        Uses { left: left.collect(), conditional: reel.conditional.clone() }
     }
 
     fn reel(&self) -> MutexGuard<'_, Reel> {
@@ -413,7 +449,7 @@ impl Replay {
 impl Reel {
     /// The next exchange that is this one.
     fn take(&mut self, source: &SourceName, asked: &EndpointRequest) -> Result<Exchange, Error> {
-        let is_it = |exchange: &Exchange| {
+        let is_it = |(_, exchange): &(usize, Exchange)| {
             exchange.endpoint == asked.endpoint
                 && exchange.method == asked.method.as_str()
                 && exchange.path == asked.path_and_query
@@ -430,7 +466,10 @@ impl Reel {
             let at = exchanges.iter().position(is_it)?;
             exchanges.remove(at)
         });
-        found.ok_or_else(|| {
+        let is_conditional =
+            asked.headers.iter().any(|(name, _)| CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known)));
+        self.conditional.extend(found.as_ref().filter(|_| is_conditional).map(|(place, _)| *place));
+        found.map(|(_, exchange)| exchange).ok_or_else(|| {
             let wanted = wanted(asked.method.as_str(), &asked.path_and_query, &asked.endpoint);
             Error::Connect(format!("the recording has no (further) {wanted}; record it again with this configuration"))
         })
@@ -529,6 +568,21 @@ mod tests {
         assert_eq!(misfit.unasked, ["GET /b of the endpoint e"]);
         assert_eq!(misfit.missing, ["GET /c of the endpoint e"]);
         assert!(!misfit.is_none() && Replay::new(Recording::default()).misfit().is_none());
+    }
+
+    #[test]
+    fn what_was_asked_is_known_by_its_place_and_so_is_what_was_asked_with_a_condition() {
+        let recorder = Recorder::default();
+        for (source, path) in [("s", "/a"), ("s", "/a"), ("r", "/b")] {
+            recorder.asked(&named(source), &asked(path), Err(&Error::Connect("refused".into())));
+        }
+        // In the order of the sources: /b of r, then twice /a of s.
+        let replay = Replay::new(recorder.recording());
+        let conditional = EndpointRequest { headers: vec![("If-None-Match".into(), "7".into())], ..asked("/a") };
+        for request in [&conditional, &asked("/c")] {
+            assert!(replay.answer(&named("s"), request).is_err());
+        }
+        assert_eq!(replay.uses(), Uses { left: vec![0, 2], conditional: vec![1] });
     }
 
     #[test]

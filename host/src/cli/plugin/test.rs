@@ -66,6 +66,11 @@ struct Examined {
 
 /// Tries all checks, prints a line for each, and fails where one does.
 pub(super) async fn run(args: TestArgs) -> anyhow::Result<ExitCode> {
+    if let Some(folder) = &args.cases
+        && !folder.exists()
+    {
+        bail!("--cases {}: there is no such folder; give the folder of the cases", folder.display());
+    }
     let component = Target::at(&args.plugin).component(&args.registry).await?;
     let folder = args.cases.as_deref().unwrap_or(&component.cases);
     let of_flag = args.profile.map(ProfileArg::limits).map(patient);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use topoloom_core::plugin::CredentialKind;
 use topoloom_sandbox::endpoints::recording::Recording;
 
 use super::anonymise::Names;
@@ -17,8 +18,27 @@ use crate::nodes::Nodes;
 use crate::rounds::Desk;
 
 /// Ends of keys under which people write credentials.
-const CREDENTIALS: [&str; 9] =
-    ["password", "passwd", "passphrase", "token", "secret", "apikey", "privatekey", "credential", "authorization"];
+const CREDENTIALS: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "token",
+    "secret",
+    "apikey",
+    "privatekey",
+    "secretkey",
+    "accesskey",
+    "credential",
+    "authorization",
+    "cookie",
+];
+
+/// Ends of keys that say where a credential is, and have none below them.
+const PLACES: [&str; 5] = ["ref", "from", "secretname", "file", "path"];
+
+/// What follows `Bearer` and `Basic` in a sentence about them.
+const SPOKEN: [&str; 6] = ["auth", "authentication", "token", "tokens", "credential", "credentials"];
 
 /// A case before it is written.
 #[derive(Debug, Clone)]
@@ -67,6 +87,17 @@ pub enum WriteError {
         .0.join(", ")
     )]
     NoText(Vec<String>),
+    /// The name of a node is a part of a word that is not split.
+    #[error(
+        "the case is not written: its {file} would still have the name of the Node {name}, within a longer word; record the \
+         case without --anonymise, and replace the names in its files before you send it"
+    )]
+    Named {
+        /// The file.
+        file: &'static str,
+        /// The name.
+        name: String,
+    },
     /// The HyperNodes cannot be read back.
     #[error("the case is not written: the HyperNodes cannot be read back: {0}")]
     Existing(existing::Error),
@@ -87,10 +118,10 @@ impl Draft {
     /// The same with other names for the nodes.
     ///
     /// # Errors
-    /// When an answer is no text: then no one can see whether names are in it.
+    /// When an answer is no text: then no one can see whether names are in it. When a name is left.
     pub fn anonymised(&self) -> Result<Self, WriteError> {
         let names = Names::of(&self.nodes);
-        Ok(Self {
+        let other = Self {
             nodes: names.nodes(&self.nodes),
             config: names.config(&self.config),
             existing: self.existing.as_ref().map(|text| names.text(text)),
@@ -104,7 +135,13 @@ impl Draft {
             state: Vec::new(),
             time: self.time,
             shown: names.text(&self.shown),
-        })
+        };
+        for (file, bytes) in other.files(&other.shown, None) {
+            if let Some(name) = names.left_in(&String::from_utf8_lossy(&bytes)) {
+                return Err(WriteError::Named { file, name: name.to_owned() });
+            }
+        }
+        Ok(other)
     }
 
     /// Plays the case, and writes it into this folder if it answers as the round did.
@@ -122,15 +159,17 @@ impl Draft {
             return Err(WriteError::Credential(credentials));
         }
         let mut remarks = Vec::new();
-        let (mut shown, mut time) = self.played(desk, folder, None).await?;
-        if shown != self.shown {
-            // Perhaps only because it was another time.
-            let (later, at) = self.played(desk, folder, Some(self.time)).await?;
-            if later == self.shown {
-                remarks.push(format!("the answer depends on the time of the round; the file `{TIME}` says so"));
-                (shown, time) = (later, at);
-            }
-        }
+        let (shown, time) = match self.played(desk, folder, None).await {
+            Ok(same) if same.0 == self.shown => same,
+            // Perhaps only because it was another time: that may be in the answer, or in what the plugin asks a service.
+            first => match self.played(desk, folder, Some(self.time)).await {
+                Ok(dated) if dated.0 == self.shown => {
+                    remarks.push(format!("the answer depends on the time of the round; the file `{TIME}` says so"));
+                    dated
+                }
+                _ => first?,
+            },
+        };
         if let Some(difference) = super::difference::Difference::of(&self.shown, &shown) {
             return Err(WriteError::Other(difference.to_string()));
         }
@@ -199,28 +238,80 @@ fn put(folder: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(bytes)
 }
 
-/// The paths of texts that look like credentials.
+/// What stands above a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Above {
+    /// No key of a credential.
+    Nothing,
+    /// A key of a credential that is a text, since such a key with a number counts something: `tokens: 7`.
+    Text,
+    /// A key of a credential that may be written in digits alone.
+    Any,
+}
+
+/// The paths of values that look like credentials.
 fn credentials(value: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    find_credentials(value, path.to_owned(), Above::Nothing, &mut found);
+    found
+}
+
+fn find_credentials(value: &Value, path: String, above: Above, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            let looks = |key: &str| {
-                let word: String =
-                    key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-                CREDENTIALS.iter().any(|end| word.ends_with(end) || word.ends_with(&format!("{end}s")))
-            };
-            let field = |(key, value): (&String, &Value)| {
-                let at = format!("{path}.{key}");
-                let is_one = looks(key) && value.as_str().is_some_and(|text| !text.is_empty());
-                if is_one { vec![at] } else { credentials(value, &at) }
-            };
-            fields.iter().flat_map(field).collect()
+            for (key, value) in fields {
+                find_credentials(value, format!("{path}.{key}"), below(key, above), found);
+            }
         }
         Value::Array(items) => {
-            let item = |(at, item): (usize, &Value)| credentials(item, &format!("{path}[{at}]"));
-            items.iter().enumerate().flat_map(item).collect()
+            for (at, item) in items.iter().enumerate() {
+                find_credentials(item, format!("{path}[{at}]"), above, found);
+            }
         }
-        _ => Vec::new(),
+        Value::String(text) => {
+            // `credentials: [bearer]` says of which kind one is.
+            let is_one = above != Above::Nothing && !text.is_empty() && CredentialKind::parse(text).is_none();
+            let has_form = has_user(text) || is_authorization(text) || text.contains("PRIVATE KEY-----");
+            found.extend((is_one || has_form).then_some(path));
+        }
+        Value::Number(_) => found.extend((above == Above::Any).then_some(path)),
+        Value::Null | Value::Bool(_) => {}
     }
+}
+
+/// What stands above the value of this key.
+fn below(key: &str, above: Above) -> Above {
+    let word: String = key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let singular = word.strip_suffix('s').unwrap_or(&word);
+    let ends = |end: &str| word.ends_with(end) || singular.ends_with(end);
+    // A compass and a bypass are no passwords.
+    let is_pass = word == "pass" || key.ends_with("Pass") || key.ends_with("_pass") || key.ends_with("-pass");
+    let is_place = PLACES.iter().any(|end| word.ends_with(end)) || word == "name" || word == "namespace";
+    match CREDENTIALS.iter().find(|&&end| ends(end)) {
+        _ if is_place => Above::Nothing,
+        Some(&"token") => Above::Text,
+        Some(_) => Above::Any,
+        None if is_pass => Above::Any,
+        None => above,
+    }
+}
+
+/// Whether a text has a URL with a user: the password is behind the name.
+fn has_user(text: &str) -> bool {
+    text.split("://").skip(1).any(|rest| {
+        let end =
+            rest.find(|c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'')).unwrap_or(rest.len());
+        rest.get(..end).is_some_and(|authority| authority.find('@').is_some_and(|at| at > 0))
+    })
+}
+
+/// Whether a text is the value of the header `Authorization`, be it behind the name of the header.
+fn is_authorization(text: &str) -> bool {
+    let value = text.rsplit(": ").next().unwrap_or(text);
+    let mut words = value.split_whitespace();
+    let (Some(scheme), Some(word), None) = (words.next(), words.next(), words.next()) else { return false };
+    let is_scheme = ["bearer", "basic"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    is_scheme && !SPOKEN.iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -238,6 +329,51 @@ mod tests {
         });
         let found = credentials(&config, "config");
         assert_eq!(found, ["config.apiKey", "config.auth[0].api-token", "config.password"]);
+    }
+
+    #[test]
+    fn a_credential_is_found_below_its_key_and_under_every_usual_key() {
+        let config = json!({
+            "tokens": ["abc", ""], "password": {"value": "s3cret"}, "pin": {"secret": [{"a": [1]}]},
+            "passwordFile": "/run/pass", "credentials": ["bearer", "mtls"], "clientSecret": {"name": "n"},
+            "rootPassword": {"valueFrom": {"secretKeyRef": {"name": "n", "key": "k"}}},
+        });
+        assert_eq!(credentials(&config, "c"), ["c.password.value", "c.pin.secret[0].a[0]", "c.tokens[0]"]);
+        for key in
+            ["pass", "dbPass", "db_pass", "pwd", "secretKey", "accessKey", "secretAccessKey", "cookie", "Cookies"]
+        {
+            assert_eq!(credentials(&json!({key: "x"}), "c"), [format!("c.{key}")], "{key}");
+        }
+        for key in ["compass", "bypass", "cookieless", "secretary"] {
+            assert_eq!(credentials(&json!({key: "x"}), "c"), [""; 0], "{key}");
+        }
+        // A password may be a number, and what counts tokens is one.
+        assert_eq!(credentials(&json!({"password": 1234, "maxTokens": 7, "secret": true}), "c"), ["c.password"]);
+    }
+
+    #[test]
+    fn a_credential_is_found_by_its_form() {
+        for text in [
+            "https://admin:s3cret@manager.example.com/v1",
+            "see http://token@h?x=1",
+            "Bearer abc.def",
+            "basic dXNlcjpwYXNz",
+            "Authorization: Bearer abc",
+            "-----BEGIN EC PRIVATE KEY-----\nMHc=",
+        ] {
+            assert_eq!(credentials(&json!({"url": [text]}), "c"), ["c.url[0]"], "{text}");
+        }
+        for text in [
+            "https://manager.example.com/users/a@b",
+            "https://manager.example.com?mail=a@b",
+            "a@b",
+            "Bearer",
+            "Basic auth",
+            "bearer token",
+            "a basic topology",
+        ] {
+            assert_eq!(credentials(&json!({"url": text}), "c"), [""; 0], "{text}");
+        }
     }
 
     #[test]
@@ -264,5 +400,8 @@ mod tests {
         assert_eq!(turn.expected.as_deref(), Some("unchanged\n"));
         let other = draft.anonymised().unwrap();
         assert_eq!((&*other.nodes.list[0].name, other.state.len()), ("node-0001", 0));
+        let nodes = Nodes::parse("items: [{metadata: {name: gpu-01}}]".as_bytes()).unwrap();
+        let refused = Draft { nodes, config: json!({"x": "xgpu-01"}), ..draft }.anonymised().unwrap_err().to_string();
+        assert!(refused.contains("its config.yaml would still have the name of the Node gpu-01"), "{refused}");
     }
 }

@@ -1,5 +1,6 @@
 //! What services answered in a case, and the same on a bad day.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -44,20 +45,42 @@ pub(super) enum BadDay {
     Large,
 }
 
-/// The exchanges that had a whole answer, each kind of request once: pages of one list are one kind.
+/// Exchanges that had a whole answer: the first one of each kind of request, then the last ones and those in the middle, so
+/// many at most. Pages of one list are one kind, and a plugin may read the first one otherwise than those behind it.
 pub(super) fn answered(recording: &Recording, most: usize) -> Vec<usize> {
-    let mut known: Vec<(&str, &str, &str)> = Vec::new();
-    let mut found = Vec::new();
+    let mut kinds: BTreeMap<(&str, &str, &str), Vec<usize>> = BTreeMap::new();
     for (at, exchange) in recording.exchanges().enumerate() {
         let path = exchange.path.split('?').next().unwrap_or_default();
         let kind = (exchange.endpoint.as_str(), exchange.method.as_str(), path);
-        let is_answer = exchange.is_whole() && exchange.status.is_some_and(|status| (200..300).contains(&status));
-        if is_answer && !known.contains(&kind) && found.len() < most {
-            known.push(kind);
-            found.push(at);
+        if exchange.is_whole() && exchange.status.is_some_and(|status| (200..300).contains(&status)) {
+            kinds.entry(kind).or_default().push(at);
         }
     }
+    let mut kinds: Vec<Vec<usize>> = kinds.into_values().collect();
+    kinds.sort_unstable();
+    let firsts = kinds.iter().filter_map(|kind| kind.first());
+    let lasts = kinds.iter().filter_map(|kind| kind.last());
+    let middles = kinds.iter().filter_map(|kind| kind.get(kind.len() / 2));
+    let mut found: Vec<usize> = Vec::new();
+    for at in firsts.chain(lasts).chain(middles) {
+        if found.len() < most && !found.contains(at) {
+            found.push(*at);
+        }
+    }
+    found.sort_unstable();
     found
+}
+
+/// The recording with 304 in place of these answers: nothing is new.
+pub(super) fn not_modified(recording: &Recording, places: &[usize]) -> Recording {
+    let mut changed = recording.clone();
+    for (at, exchange) in changed.exchanges_mut().enumerate() {
+        if places.contains(&at) {
+            let etag = exchange.headers.iter().find(|(name, _)| name == "etag").map(|(_, value)| value.clone());
+            answer(exchange, 304, etag.map(|etag| ("etag", etag)), "");
+        }
+    }
+    changed
 }
 
 /// What an exchange asked, in words.
@@ -224,12 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_one_list_are_tried_once() {
+    fn of_the_pages_of_one_list_the_first_one_in_the_middle_and_the_last_are_tried() {
         let list = recorded("[]");
-        assert_eq!((answered(&list, 9), answered(&list, 1)), (vec![0, 2], vec![0]));
+        assert_eq!((answered(&list, 9), answered(&list, 2), answered(&list, 1)), (vec![0, 1, 2], vec![0, 2], vec![0]));
+        let pages: Vec<_> = (0..9)
+            .map(|page| json!({"endpoint": "e", "method": "GET", "path": format!("/v1?page={page}"), "status": 200}))
+            .collect();
+        let pages = json!({"version": 1, "sources": {"any": {"exchanges": pages}}});
+        assert_eq!(answered(&Recording::parse(&pages.to_string()).unwrap(), 9), [0, 4, 8]);
         assert_eq!(asked(&list, 2), "GET /v2 of the endpoint list");
         for day in [BadDay::Refused, BadDay::Status(500), BadDay::Late] {
-            assert_eq!(answered(&day.of(&list, 2).unwrap(), 9), [0], "{day:?}: what had no answer cannot lose it");
+            assert_eq!(answered(&day.of(&list, 2).unwrap(), 9), [0, 1], "{day:?}: what had no answer cannot lose it");
         }
     }
 

@@ -13,12 +13,12 @@ use topoloom_core::topology::{Coverage, Forest};
 use super::bad_day::{self, BadDay};
 use super::check::Check;
 use super::report::Ledger;
-use super::round::{End, Round, difference, lost};
+use super::round::{End, Round, difference, lost, says_more};
 use super::sound::Based;
 use super::stand::Stand;
 
-/// Exchanges of a case that are tried: a plugin reads few kinds of documents.
-const EXCHANGES: usize = 8;
+/// Exchanges of a case that are tried: a plugin reads few kinds of documents, some of them in pages.
+const EXCHANGES: usize = 12;
 
 /// The pause that a busy service asks for, in seconds.
 const PAUSE: u32 = 77;
@@ -58,17 +58,21 @@ pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Le
         let Some(mut sheet) = ledger.open(check) else { continue };
         sheet.nothing("no case has a recording with an answer that could be changed in this way");
         for one in based {
-            let (Some(recording), Some(forest)) = (&one.prepared.trial.recording, one.base.end.forest()) else {
-                continue;
-            };
+            let recording = one.prepared.trial.recording.as_deref().cloned();
+            let recording = recording.and_then(|recording| recording.for_source(stand.source()).ok());
+            let (Some(recording), Some(forest)) = (&recording, one.base.end.forest()) else { continue };
             for at in bad_day::answered(recording, EXCHANGES) {
                 for day in days {
                     let Some(changed) = day.of(recording, at).map(Arc::new) else { continue };
-                    sheet.tried();
                     let round = Round { recording: Some(&changed), ..one.prepared.round() };
-                    let end = one.prepared.ask(stand, &round).await.end;
+                    let asked = one.prepared.ask(stand, &round).await;
+                    if asked.uses.left.contains(&at) {
+                        // The plugin never saw it.
+                        continue;
+                    }
+                    sheet.tried();
                     let had_state = !one.prepared.trial.state.is_empty();
-                    if let Some(what) = wrong(forest, &end, right, had_state) {
+                    if let Some(what) = wrong(forest, &asked.end, right, had_state) {
                         let asked = format!("{}: {}", bad_day::asked(recording, at), day.words());
                         sheet.error(one.case(), &format!("{asked}: {what}"));
                     }
@@ -93,7 +97,7 @@ fn wrong(base: &Forest, end: &End, right: Right, had_state: bool) -> Option<Stri
 
 /// What is gone from an answer that says nothing about it.
 fn smaller(base: &Forest, now: &Forest) -> Option<String> {
-    let says = now.findings().len() > base.findings().len() || now.coverage() == Coverage::AdditionsOnly;
+    let says = says_more(base, now) || now.coverage() == Coverage::AdditionsOnly;
     let what = difference(base, now).filter(|_| !says)?;
     let what = lost(base, now).unwrap_or(what);
     Some(format!("it answers with another topology and reports nothing: {what}"))

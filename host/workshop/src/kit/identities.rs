@@ -12,10 +12,10 @@ use topoloom_core::topology::{Domain, Forest, Object, Tier};
 use super::check::Check;
 use super::objects::Written;
 use super::report::Ledger;
-use super::round::{End, Round, below};
+use super::round::{Asked, End, NOT_RECORDED, Prepared, Round, below};
 use super::sound::Based;
 use super::stand::Stand;
-use super::trial::Node;
+use super::trial::{History, Node};
 
 /// Nodes of a case that go, or get another label, one after the other.
 const TRIED: usize = 6;
@@ -38,19 +38,19 @@ struct After<'a> {
     what: String,
     /// Nodes that are not where they were.
     moved: BTreeSet<NodeName>,
-    end: End,
+    asked: Asked,
     written: Option<Written>,
 }
 
 /// Nodes after a change.
-struct Change {
-    nodes: Vec<Node>,
-    what: String,
+pub(super) struct Change {
+    pub(super) nodes: Vec<Node>,
+    pub(super) what: String,
     moved: BTreeSet<NodeName>,
 }
 
 /// What can change about the nodes of a round.
-type Changes = fn(&Before<'_>) -> Vec<Change>;
+type Changes = fn(&Prepared<'_>) -> Vec<Change>;
 
 /// Tries all checks of the family.
 pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
@@ -63,10 +63,15 @@ pub(super) async fn run(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Le
         let Some(mut sheet) = ledger.open(check) else { continue };
         sheet.nothing("no case has nodes that could change in this way");
         for before in &before {
-            for change in make(before) {
+            for change in make(&before.one.prepared) {
+                // Another set of nodes has another generation.
+                let after = before.after(change, History::Changed, stand).await;
+                if after.is_not_recorded() {
+                    sheet.untried(NOT_RECORDED);
+                    continue;
+                }
                 sheet.tried();
-                let after = before.after(change, stand).await;
-                if let Some(what) = after.wrong_id() {
+                if let Some(what) = after.asked.end.fault().or_else(|| after.wrong_id()) {
                     sheet.error(before.one.case(), &format!("{}: {what}", after.what));
                 }
                 all.push(after);
@@ -82,17 +87,21 @@ async fn none(stand: &impl Stand, before: &[Before<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::IdentitiesNone) else { return };
     sheet.nothing("no case has an answer with groups");
     for before in before {
-        sheet.tried();
         let nodes = before.one.prepared.trial.nodes.clone();
         let change = Change { nodes, what: String::new(), moved: BTreeSet::new() };
-        let after = before.after(change, stand).await;
-        let wrong = match (&after.end, &after.written) {
+        let after = before.after(change, History::None, stand).await;
+        if after.is_not_recorded() {
+            sheet.untried(NOT_RECORDED);
+            continue;
+        }
+        sheet.tried();
+        let wrong = match (&after.asked.end, &after.written) {
             (End::Unchanged, _) => None,
             (_, Some(written)) if written.plan.steps.is_empty() => None,
             (_, Some(written)) => {
                 let plan = written.plan.to_string();
                 let first = plan.lines().next().unwrap_or_default().to_owned();
-                let difference = before.end().unlike(&after.end).unwrap_or(first);
+                let difference = before.end().unlike(&after.asked.end).unwrap_or(first);
                 Some(format!("{} objects would be written: {difference}", written.plan.steps.len()))
             }
             (end, None) => Some(end.words()),
@@ -133,22 +142,27 @@ impl<'a> Before<'a> {
     }
 
     /// The next round, with other nodes: the state and the objects are those of the round before.
-    async fn after(&'a self, change: Change, stand: &impl Stand) -> After<'a> {
+    async fn after(&'a self, change: Change, history: History, stand: &impl Stand) -> After<'a> {
         let Change { nodes, what, moved } = change;
         let own = self.stored.iter().filter(|object| object.source.as_ref() == Some(stand.source()));
         let own: Vec<Arc<Object>> = own.cloned().collect();
         let prepared = &self.one.prepared;
-        let round = Round { nodes: &nodes, state: &self.state, applied: Some(&own), ..prepared.round() };
-        let end = prepared.ask(stand, &round).await.end;
-        let written = end.forest().map(|forest| Written::of(forest, stand.source(), &self.stored));
-        After { before: self, what, moved, end, written }
+        let round = Round { nodes: &nodes, history, state: &self.state, applied: Some(&own), ..prepared.round() };
+        let asked = prepared.ask(stand, &round).await;
+        let written = asked.end.forest().map(|forest| Written::of(forest, stand.source(), &self.stored));
+        After { before: self, what, moved, asked, written }
     }
 }
 
 impl After<'_> {
+    /// Whether it asked for something that the recording does not have.
+    fn is_not_recorded(&self) -> bool {
+        self.asked.is_not_recorded(&self.before.one.base)
+    }
+
     /// The first group that kept a node and has another id.
     fn wrong_id(&self) -> Option<String> {
-        let (before, now) = (&self.before.forest, self.end.forest()?);
+        let (before, now) = (&self.before.forest, self.asked.end.forest()?);
         self.kept().find_map(|(domain, kept)| {
             let has_kept = |at: usize| !below(now, at).is_disjoint(&kept);
             let same = of_tier(now, domain.tier).find(|(_, other)| other.id == domain.id);
@@ -189,8 +203,8 @@ fn of_tier(forest: &Forest, tier: Tier) -> impl Iterator<Item = (usize, &Domain)
 }
 
 /// A node like the first one.
-fn add(before: &Before<'_>) -> Vec<Change> {
-    let nodes = &before.one.prepared.trial.nodes;
+pub(super) fn add(prepared: &Prepared<'_>) -> Vec<Change> {
+    let nodes = &prepared.trial.nodes;
     let like = |node: &Node| {
         let coming = Node { name: COMING.to_owned(), ..node.clone() };
         let nodes = nodes.iter().cloned().chain([coming]).collect();
@@ -200,8 +214,8 @@ fn add(before: &Before<'_>) -> Vec<Change> {
 }
 
 /// One node goes, each at a time.
-fn remove(before: &Before<'_>) -> Vec<Change> {
-    let nodes = &before.one.prepared.trial.nodes;
+pub(super) fn remove(prepared: &Prepared<'_>) -> Vec<Change> {
+    let nodes = &prepared.trial.nodes;
     let without = |at: usize| {
         let gone = nodes.get(at)?;
         let nodes = nodes.iter().filter(|node| node.name != gone.name).cloned().collect();
@@ -212,8 +226,7 @@ fn remove(before: &Before<'_>) -> Vec<Change> {
 }
 
 /// One node gets the value of another one, key by key.
-fn relabel(before: &Before<'_>) -> Vec<Change> {
-    let prepared = &before.one.prepared;
+pub(super) fn relabel(prepared: &Prepared<'_>) -> Vec<Change> {
     let nodes = &prepared.trial.nodes;
     let mut changes = Vec::new();
     for key in &prepared.keys {

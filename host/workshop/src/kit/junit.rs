@@ -65,8 +65,7 @@ fn listed<'a>(check: Check, findings: impl Iterator<Item = &'a Finding>) -> Stri
     escaped(&lines.join("\n"))
 }
 
-/// A text within a document or an attribute. Characters that XML has no place for are not in a report: it holds lines that are
-/// fit for a terminal.
+/// A text within a document or an attribute. Characters that XML has no place for are left out.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -76,7 +75,7 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push_str("&#10;"),
-            c if c.is_control() => {}
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
             c => escaped.push(c),
         }
     }
@@ -87,6 +86,11 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::kit::report::Ledger;
+
+    #[test]
+    fn what_xml_has_no_place_for_is_left_out() {
+        assert_eq!(escaped("a\u{fffe}\u{ffff}\u{1}\u{fffd}\n<"), "a\u{fffd}&#10;&lt;");
+    }
 
     #[test]
     fn a_family_is_a_suite_and_a_check_a_case() {

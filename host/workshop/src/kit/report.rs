@@ -228,12 +228,12 @@ impl Ledger {
             self.skip(check, Skip::After(cause));
             return None;
         }
-        Some(Sheet { check, findings: Vec::new(), note: None, nothing: None, began: Instant::now() })
+        Some(Sheet { check, findings: Vec::new(), note: None, nothing: None, is_tried: false, began: Instant::now() })
     }
 
     /// Notes what a check found.
     pub(super) fn close(&mut self, sheet: Sheet) {
-        let Sheet { check, findings, note, nothing, began } = sheet;
+        let Sheet { check, findings, note, nothing, is_tried: _, began } = sheet;
         let skipped = nothing.filter(|_| findings.is_empty()).map(Skip::Nothing);
         self.lines.push(Line { check, findings, skipped, note, took: began.elapsed() });
     }
@@ -286,6 +286,8 @@ pub(super) struct Sheet {
     findings: Vec<Finding>,
     note: Option<String>,
     nothing: Option<String>,
+    /// Whether something was tried with it.
+    is_tried: bool,
     began: Instant,
 }
 
@@ -302,17 +304,25 @@ impl Sheet {
 
     /// What was measured.
     pub(super) fn note(&mut self, note: String) {
-        self.note = Some(note);
+        self.note = Some(text::line(&note, FINDING));
     }
 
     /// There was nothing to try it with; what was found counts more.
     pub(super) fn nothing(&mut self, why: &str) {
-        self.nothing = Some(why.to_owned());
+        self.nothing = Some(text::line(why, FINDING));
     }
 
     /// Something was tried with it after all.
     pub(super) fn tried(&mut self) {
         self.nothing = None;
+        self.is_tried = true;
+    }
+
+    /// One thing could not be tried, which is the reason if nothing else was.
+    pub(super) fn untried(&mut self, why: &str) {
+        if !self.is_tried {
+            self.nothing(why);
+        }
     }
 
     fn find(&mut self, level: Level, case: Option<&str>, what: &str) {
@@ -359,6 +369,18 @@ mod tests {
         ledger.close(sheet);
         assert!(ledger.open(Check::DescribeName).is_some());
         assert_eq!(marks(&ledger.report()), [("file-loads", Mark::Warned), ("describe-answers", Mark::Skipped)]);
+    }
+
+    #[test]
+    fn what_a_plugin_says_is_fit_for_a_terminal_wherever_it_comes_in() {
+        let mut ledger = Ledger::default();
+        let mut sheet = ledger.open(Check::FileLoads).unwrap();
+        sheet.note("without \u{1b}[2J".to_owned());
+        ledger.close(sheet);
+        let mut sheet = ledger.open(Check::DescribeAnswers).unwrap();
+        sheet.nothing("a\u{1b}]0;x\u{7}");
+        ledger.close(sheet);
+        assert!(!ledger.report().text().contains(['\u{1b}', '\u{7}']));
     }
 
     #[test]

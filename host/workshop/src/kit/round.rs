@@ -13,9 +13,9 @@ use topoloom_core::plugin::{
 use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::topology::decide::accept;
 use topoloom_core::topology::{Coverage, Domain, Forest, Object, ValidateInput};
-use topoloom_sandbox::endpoints::recording::Recording;
+use topoloom_sandbox::endpoints::recording::{Recording, Uses};
 
-use super::stand::{Ask, Stand};
+use super::stand::{Ask, Replied, Stand};
 use super::trial::{History, Node, Trial, view};
 
 /// A trial whose configuration was accepted.
@@ -47,6 +47,22 @@ pub(super) struct Round<'a> {
 pub(super) struct Asked {
     pub(super) end: End,
     pub(super) usage: Usage,
+    /// What the plugin asked for and the recording does not have, in words.
+    pub(super) missing: Vec<String>,
+    /// Which exchanges of the recording it asked for.
+    pub(super) uses: Uses,
+}
+
+/// Why a variation of a case is not tried: another round may ask services for something else, and then what it answers says
+/// nothing about the plugin.
+pub(super) const NOT_RECORDED: &str = "the recording does not have what the plugin asks for in such a round";
+
+impl Asked {
+    /// Whether the plugin asked for something that the recording does not have, which it did not ask for in another round. A
+    /// crash and an answer that no host takes are wrong nevertheless.
+    pub(super) fn is_not_recorded(&self, other: &Self) -> bool {
+        self.end.fault().is_none() && self.missing.iter().any(|asked| !other.missing.contains(asked))
+    }
 }
 
 /// The same in the words of a host.
@@ -117,7 +133,7 @@ impl<'a> Prepared<'a> {
             time: round.at,
             state: round.state.into(),
         };
-        let call = stand.discover(ask).await;
+        let Replied { call, missing, uses } = stand.discover(ask).await;
         self.called.set(self.called.get().and(call.usage.called));
         let end = match call.end {
             Ok(answer) => match answer.outcome {
@@ -135,7 +151,7 @@ impl<'a> Prepared<'a> {
             Err(CallError::InvalidResult(what)) => End::Invalid(what),
             Err(error) => End::Broken(error),
         };
-        Asked { end, usage: call.usage }
+        Asked { end, usage: call.usage, missing, uses }
     }
 }
 
@@ -263,6 +279,12 @@ fn changed(first: &Shown<'_>, second: &Shown<'_>) -> Option<String> {
     }
     let parts = |domain: &Domain| (domain.kind.clone(), domain.selectors.clone());
     (parts(a) != parts(b)).then(|| "another kind or another selector".to_owned())
+}
+
+/// Whether an answer reports something that another one does not.
+pub(super) fn says_more(first: &Forest, second: &Forest) -> bool {
+    let is_new = |finding| !first.findings().contains(finding);
+    second.findings().len() > first.findings().len() || second.findings().iter().any(is_new)
 }
 
 /// The first member of the first answer that the second one does not have: by group, and by node wherever that is placed.

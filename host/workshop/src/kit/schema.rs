@@ -8,10 +8,14 @@
 mod form;
 mod judge;
 
+use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 /// Keywords of the standard that are not judged.
 const NOT_JUDGED: [&str; 3] = ["$dynamicRef", "unevaluatedItems", "unevaluatedProperties"];
+
+/// The largest compiled pattern, in bytes.
+const PATTERN: usize = 1 << 20;
 
 /// References that are followed one into the other: a schema that refers to itself ends somewhere.
 const DEPTH: usize = 64;
@@ -41,8 +45,10 @@ impl Schema {
             found.extend(NOT_JUDGED.iter().filter(|word| rules.contains_key(**word)).map(|word| (*word).to_owned()));
             let reference = rules.get("$ref").and_then(Value::as_str);
             found.extend(reference.filter(|to| !to.starts_with('#')).map(|to| format!("the reference to {to}")));
-            let pattern = rules.get("pattern").and_then(Value::as_str);
-            let unknown = pattern.filter(|pattern| regex::Regex::new(pattern).is_err());
+            let of_keys = rules.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
+            let patterns = rules.get("pattern").and_then(Value::as_str).into_iter();
+            let patterns = patterns.chain(of_keys.map(|(pattern, _)| pattern.as_str()));
+            let unknown = patterns.filter(|text| pattern(text).is_none());
             found.extend(unknown.map(|pattern| format!("the pattern {pattern:?}")));
         });
         found.sort();
@@ -88,6 +94,11 @@ impl Schema {
     }
 }
 
+/// A pattern, if it can be read here and is not too large.
+fn pattern(text: &str) -> Option<Regex> {
+    RegexBuilder::new(text).size_limit(PATTERN).build().ok()
+}
+
 /// The part of a schema with this anchor.
 fn anchored<'a>(part: &'a Value, anchor: &str) -> Option<&'a Value> {
     match part {
@@ -111,12 +122,17 @@ mod tests {
     fn what_is_not_judged_is_named() {
         let text = r##"{
             "properties": {"a": {"$ref": "https://acme.example/a.json"}, "b": {"pattern": "(?=x)y"}, "c": {"pattern": "^x$"}},
-            "unevaluatedProperties": false
+            "patternProperties": {"(?!z)": true}, "unevaluatedProperties": false
         }"##;
         let named = Schema::parse(text).unwrap().not_judged();
         assert_eq!(
             named,
-            ["the pattern \"(?=x)y\"", "the reference to https://acme.example/a.json", "unevaluatedProperties"]
+            [
+                "the pattern \"(?!z)\"",
+                "the pattern \"(?=x)y\"",
+                "the reference to https://acme.example/a.json",
+                "unevaluatedProperties"
+            ]
         );
     }
 

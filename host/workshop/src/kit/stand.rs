@@ -10,7 +10,7 @@ use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{Answer, CallError, Description, Digest, Granted, Limits, Requirements, Usage};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Object;
-use topoloom_sandbox::endpoints::recording::Recording;
+use topoloom_sandbox::endpoints::recording::{Recording, Uses};
 use topoloom_sandbox::plugin::{Call, LogLines, RoundInput};
 
 use crate::rounds::{Configured, Desk, Exchanges};
@@ -34,6 +34,17 @@ pub struct Ask {
     pub state: Arc<[u8]>,
 }
 
+/// How one `discover` ended, and how its requests and the recording fitted.
+#[derive(Debug)]
+pub struct Replied {
+    /// The call.
+    pub call: Call<Answer>,
+    /// What the plugin asked for and the recording does not have, in words.
+    pub missing: Vec<String>,
+    /// Which exchanges of the recording it asked for.
+    pub uses: Uses,
+}
+
 /// A plugin that can be asked.
 pub trait Stand {
     /// The identity of its bytes.
@@ -55,7 +66,7 @@ pub trait Stand {
     fn configure(&self, config: &str) -> impl Future<Output = Call<Requirements>>;
 
     /// `discover`.
-    fn discover(&self, ask: Ask) -> impl Future<Output = Call<Answer>>;
+    fn discover(&self, ask: Ask) -> impl Future<Output = Replied>;
 }
 
 impl Stand for Desk {
@@ -83,7 +94,7 @@ impl Stand for Desk {
         Desk::configure(self, config).await
     }
 
-    async fn discover(&self, ask: Ask) -> Call<Answer> {
+    async fn discover(&self, ask: Ask) -> Replied {
         let Ask { config, granted, nodes, applied, recording, time, state } = ask;
         let exchanges = match recording {
             Some(recording) => self.replay(Recording::clone(&recording)),
@@ -92,9 +103,13 @@ impl Stand for Desk {
         // Columns and requirements are the kit's: here only the grants count.
         let (requirements, keys) = (Requirements::default(), Vec::new());
         let configured = Configured { config, requirements, granted, keys };
+        let replay = match &exchanges {
+            Ok(Exchanges::Replay(replay)) => Some(Arc::clone(replay)),
+            _ => None,
+        };
         let endpoints =
             exchanges.and_then(|exchanges| self.endpoints(&configured, &exchanges).map_err(|what| what.join("; ")));
-        match endpoints {
+        let call = match endpoints {
             Ok(endpoints) => {
                 let Configured { config, granted, .. } = configured;
                 let endpoints = Arc::new(endpoints);
@@ -102,6 +117,8 @@ impl Stand for Desk {
                 self.plugin().logging_to(&LogLines::default()).discover(Desk::source(self), round).await
             }
             Err(what) => Call { end: Err(CallError::Host(what)), usage: Usage::default() },
-        }
+        };
+        let missing = replay.as_ref().map(|replay| replay.misfit().missing).unwrap_or_default();
+        Replied { call, missing, uses: replay.map(|replay| replay.uses()).unwrap_or_default() }
     }
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{
-    Answer, Answered, CallError, Description, Digest, Limits, Problem, Requirements, Trigger, Usage,
+    Answer, Answered, CallError, Description, Digest, Failure, Limits, Problem, Requirements, Trigger, Usage,
 };
 use topoloom_core::snapshot::{ColumnKey, View};
-use topoloom_core::topology::{Coverage, Group, Members, Topology};
+use topoloom_core::topology::{Coverage, Diagnostic, Group, Members, Subject, Topology};
+use topoloom_sandbox::endpoints::recording::{Recording, Uses};
 use topoloom_sandbox::plugin::Call;
 
 use super::report::{Level, Mark};
@@ -28,6 +29,9 @@ struct Fake {
     describe: fn(usize, Description) -> Description,
     configure: fn(usize, &str) -> Result<Requirements, CallError>,
     discover: fn(usize, &Ask) -> Result<Answer, CallError>,
+    /// What a round asks for in vain, and what it asks for with a condition.
+    missing: fn(&Ask) -> Vec<String>,
+    conditional: fn(&Ask) -> Vec<usize>,
 }
 
 impl Fake {
@@ -42,6 +46,8 @@ impl Fake {
             describe: |_, description| description,
             configure: |_, config| configure(config),
             discover: |_, ask| Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), Vec::new())),
+            missing: |_| Vec::new(),
+            conditional: |_| Vec::new(),
         }
     }
 
@@ -92,8 +98,12 @@ impl Stand for Fake {
         self.call((self.configure)(self.next(), config))
     }
 
-    async fn discover(&self, ask: Ask) -> Call<Answer> {
-        self.call((self.discover)(self.next(), &ask))
+    async fn discover(&self, ask: Ask) -> Replied {
+        Replied {
+            call: self.call((self.discover)(self.next(), &ask)),
+            missing: (self.missing)(&ask),
+            uses: Uses { left: Vec::new(), conditional: (self.conditional)(&ask) },
+        }
     }
 }
 
@@ -157,11 +167,15 @@ fn trial() -> Trial {
 }
 
 async fn examined(fake: &Fake, against: Option<&Fake>) -> Report {
+    examined_with(fake, against, &trial()).await
+}
+
+async fn examined_with(fake: &Fake, against: Option<&Fake>, trial: &Trial) -> Report {
     let producers = vec![["language", "Rust", "1"].map(str::to_owned)];
     let exam = Exam {
         file: FileFacts { size: 2_000, packed: 1_000, room: 1_000_000, producers, named: Some(true) },
         plugin: Ok(fake),
-        trials: &[trial()],
+        trials: std::slice::from_ref(trial),
         against,
         sizes: &[100],
         reserved_labels: &[],
@@ -230,6 +244,37 @@ async fn one_mistake_is_one_finding() {
         ..Fake::good()
     };
     assert_eq!(found(memory).await, [(Check::StateStale, Level::Error)]);
+    // It looks for nodes that went, and for names only.
+    let fewer = Fake {
+        discover: |_, ask| {
+            let rows = u8::try_from(ask.nodes.rows()).unwrap_or(u8::MAX);
+            match ask.state.first() {
+                Some(count) if rows >= *count => Ok(Answer { outcome: Answered::Unchanged, state: vec![*count] }),
+                _ => Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), vec![rows])),
+            }
+        },
+        ..Fake::good()
+    };
+    assert_eq!(found(fewer).await, [(Check::StateStale, Level::Error)]);
+    let names = Fake {
+        discover: |_, ask| {
+            let rows = u8::try_from(ask.nodes.rows()).unwrap_or(u8::MAX);
+            match ask.state.first() {
+                Some(count) if rows == *count => Ok(Answer { outcome: Answered::Unchanged, state: vec![*count] }),
+                _ => Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), vec![rows])),
+            }
+        },
+        ..Fake::good()
+    };
+    assert_eq!(found(names).await, [(Check::StateStale, Level::Error)]);
+    let coming = Fake {
+        discover: |_, ask| match ask.nodes.rows() {
+            7 => Err(CallError::Failure(Failure::Internal("six are enough".into()))),
+            _ => Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), Vec::new())),
+        },
+        ..Fake::good()
+    };
+    assert_eq!(found(coming).await, [(Check::IdentitiesAdd, Level::Error)]);
     let picky = Fake {
         configure: |_, _| Err(CallError::InvalidConfig(vec![Problem { path: "label".into(), message: "no".into() }])),
         ..Fake::good()
@@ -294,11 +339,121 @@ async fn a_version_is_compared_with_the_one_that_it_replaces() {
 
 #[tokio::test]
 async fn a_trial_that_is_about_a_failure_is_not_tried_further() {
-    use topoloom_core::plugin::Failure;
-
     let fails = Fake { discover: |_, _| Err(CallError::Failure(Failure::Config("no".into()))), ..Fake::good() };
     let report = examined(&fails, None).await;
     assert_eq!(report.found().collect::<Vec<_>>(), [], "{}", report.text());
     assert_eq!(report.line(Check::FunctionRows).map(report::Line::mark), Some(Mark::Skipped));
     assert_eq!(report.line(Check::CaseExpected).map(report::Line::mark), Some(Mark::Passed));
+}
+
+/// The trial with one answer of a service.
+fn recorded() -> Trial {
+    let exchange = json!({
+        "endpoint": "list", "method": "GET", "path": "/v1", "status": 200, "headers": [["etag", "7"]], "text": "{}"
+    });
+    let recording = json!({"version": 1, "sources": {"any": {"exchanges": [exchange]}}});
+    let recording = Recording::parse(&recording.to_string()).unwrap();
+    Trial { recording: Some(std::sync::Arc::new(recording)), ..trial() }
+}
+
+/// The status of the only answer.
+fn status(ask: &Ask) -> Option<u16> {
+    ask.recording.as_ref().and_then(|recording| recording.exchanges().next().and_then(|exchange| exchange.status))
+}
+
+#[tokio::test]
+async fn nothing_new_at_a_service_is_no_answer_over_other_nodes() {
+    let has_state = |ask: &Ask| if &*ask.state == b"7" { vec![0] } else { Vec::new() };
+    let trusts = Fake {
+        discover: |_, ask| {
+            let is_same = &*ask.state == b"7" && status(ask) == Some(304);
+            let unchanged = Answer { outcome: Answered::Unchanged, state: b"7".to_vec() };
+            Ok(if is_same { unchanged } else { racks(&ask.nodes, |rack, _| rack.to_owned(), b"7".to_vec()) })
+        },
+        conditional: has_state,
+        ..Fake::good()
+    };
+    let report = examined_with(&trusts, None, &recorded()).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [(Check::StateStale, Level::Error)], "{}", report.text());
+    let words =
+        "node m0 goes, and it has the state of the round before: with status 304 to GET /v1 of the endpoint list";
+    assert!(report.text().contains(words), "{}", report.text());
+    // With a condition 304 is an answer like any other.
+    let fails = Fake {
+        discover: |_, ask| match (&*ask.state, status(ask)) {
+            (b"7", Some(304)) => {
+                Err(CallError::Failure(Failure::Upstream { message: "304".into(), retry_after: None }))
+            }
+            _ => Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), b"7".to_vec())),
+        },
+        conditional: has_state,
+        ..Fake::good()
+    };
+    let report = examined_with(&fails, None, &recorded()).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [(Check::StateLast, Level::Error)], "{}", report.text());
+    // Without one it is not.
+    let report = examined_with(&Fake { conditional: |_| Vec::new(), ..fails }, None, &recorded()).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [], "{}", report.text());
+}
+
+#[tokio::test]
+async fn what_a_recording_lacks_is_no_mistake_of_the_plugin_and_a_failure_without_that_is_one() {
+    /// The one round that the recording is of.
+    fn is_first(ask: &Ask) -> bool {
+        ask.state.is_empty() && ask.nodes.rows() == 6
+    }
+
+    let changes = Fake {
+        discover: |_, ask| {
+            if is_first(ask) {
+                return Ok(racks(&ask.nodes, |rack, _| rack.to_owned(), b"7".to_vec()));
+            }
+            Err(CallError::Failure(Failure::Upstream { message: "away".into(), retry_after: None }))
+        },
+        missing: |ask| {
+            let asked = "GET /changes of the endpoint list".to_owned();
+            if is_first(ask) { Vec::new() } else { vec![asked] }
+        },
+        ..Fake::good()
+    };
+    let report = examined_with(&changes, None, &recorded()).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [], "{}", report.text());
+    for check in [Check::StateLast, Check::StateForeign, Check::StateStale, Check::IdentitiesNone, Check::IdentitiesAdd]
+    {
+        let reason = report.line(check).and_then(report::Line::reason).unwrap_or_default();
+        assert!(reason.contains("the recording does not have what the plugin asks for"), "{check}: {}", report.text());
+    }
+    // The recording has everything: the state makes it fail.
+    let report = examined_with(&Fake { missing: |_| Vec::new(), ..changes }, None, &recorded()).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [(Check::StateLast, Level::Error)], "{}", report.text());
+}
+
+#[tokio::test]
+async fn a_diagnostic_that_sums_up_says_what_is_left_out() {
+    let diagnosed = Fake {
+        discover: |_, ask| {
+            let text = ask.recording.as_ref().and_then(|recording| recording.exchanges().next()?.body().ok());
+            let is_odd = text.as_deref().is_some_and(|text| text.windows(4).any(|word| word == b"odd\""));
+            let mut answer = racks(&ask.nodes, |rack, _| rack.to_owned(), Vec::new());
+            if let Answered::Topology(topology) = &mut answer.outcome {
+                if is_odd {
+                    topology.groups.truncate(1);
+                }
+                let detail = format!("{} records are left out", 3 + usize::from(is_odd));
+                let (code, subject) = ("unusable".into(), Subject::Source);
+                topology.diagnostics.push(Diagnostic { code, subject, detail });
+            }
+            Ok(answer)
+        },
+        ..Fake::good()
+    };
+    let mut trial = recorded();
+    let mut recording = trial.recording.as_deref().cloned().unwrap();
+    for exchange in recording.exchanges_mut() {
+        exchange.set_body(br#"{"nodes": [{"rack": 1}, {"rack": 2}]}"#.to_vec());
+    }
+    trial.recording = Some(std::sync::Arc::new(recording));
+    let report = examined_with(&diagnosed, None, &trial).await;
+    assert_eq!(report.found().collect::<Vec<_>>(), [], "{}", report.text());
+    assert_eq!(report.line(Check::HttpOdd).map(report::Line::mark), Some(Mark::Passed));
 }

@@ -3,7 +3,7 @@
 //! ```yaml
 //! wants: [{name: fabric, urls: ["https://…"], credentials: [token]}]   # its requirements
 //! requests:
-//! - {endpoint: fabric, path: /v1, headers: [[accept, text/plain]]}
+//! - {endpoint: fabric, path: "/v1?at={time}", headers: [[accept, text/plain]]}   # {time}: when the round starts
 //! hold: true        # keeps all answers open until the end
 //! fail: true        # ends with the failure of the last refused request
 //! ```
@@ -98,7 +98,8 @@ impl Discoverer for Caller {
         for sent in &config.requests {
             for _ in 0..sent.times {
                 let method = if sent.post { Method::Post } else { Method::Get };
-                let mut request = Request { method, ..Request::get(&sent.endpoint, &sent.path) };
+                let path = sent.path.replace("{time}", &input.time.to_string());
+                let mut request = Request { method, ..Request::get(&sent.endpoint, &path) };
                 request.headers.clone_from(&sent.headers);
                 match input.http.send(&request) {
                     Ok(mut response) => {

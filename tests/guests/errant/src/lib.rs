@@ -23,6 +23,8 @@ use topoloom_sdk::{Credential, FromJson, Topology};
 /// | `odd` | a record that cannot be used is left out without a word |
 /// | `large` | a large body crashes it |
 /// | `requests` | it asks again and again |
+/// | `later-page` | a fault of the service behind the first page is the end of the list |
+/// | `etag` | where nothing is new at the service, its last answer is right over any nodes |
 static ACT: [u8; 20] = *b"act=good            ";
 
 /// A list without nodes.
@@ -66,13 +68,25 @@ impl Discoverer for Errant {
     fn discover(_: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let act = act();
         black_box(input.http.credential_of("list")?);
-        let body = fetch(&act, input)?;
+        // The whole state of the act `etag`.
+        let is_known = act == "etag" && input.state == [7];
+        let Some(body) = fetch(&act, input, is_known)? else { return Ok(Answer::unchanged(vec![7])) };
         if act == "requests" {
             for _ in 0..600 {
                 let _ = black_box(input.http.send(&list()).is_ok());
             }
         }
-        Ok(topology(&act, input, &body)?.into())
+        let mut documents = vec![document(&body)?];
+        while let Some(next) = documents.last().and_then(|last| last.get("next")).and_then(Value::as_str) {
+            let response = input.http.send(&Request::get("list", next))?;
+            if act == "later-page" && response.status() == 500 {
+                break;
+            }
+            let body = text(&act, response.success()?)?;
+            documents.push(document(&body)?);
+        }
+        let answer = Answer::from(topology(&act, input, &documents)?);
+        Ok(if act == "etag" { answer.with_state(vec![7]) } else { answer })
     }
 }
 
@@ -82,10 +96,11 @@ fn list() -> Request {
     Request::get("list", "/v1/nodes").header("accept", "application/json")
 }
 
-/// The list as text.
-fn fetch(act: &str, input: &Input<'_>) -> Result<String, Failure> {
-    let nothing = || Ok(NOTHING.to_owned());
-    let response = match input.http.send(&list()) {
+/// The list as text. `None`: it is as it was.
+fn fetch(act: &str, input: &Input<'_>, is_known: bool) -> Result<Option<String>, Failure> {
+    let nothing = || Ok(Some(NOTHING.to_owned()));
+    let request = if is_known { list().header("if-none-match", "7") } else { list() };
+    let response = match input.http.send(&request) {
         Ok(response) => response,
         Err(Error::Connect(_)) if act == "refused" => return nothing(),
         Err(Error::Timeout(_)) if act == "timeout" => return nothing(),
@@ -93,6 +108,7 @@ fn fetch(act: &str, input: &Input<'_>) -> Result<String, Failure> {
     };
     black_box(response.header("etag"));
     match (act, response.status()) {
+        (_, 304) if is_known => return Ok(None),
         ("unauthorized", 401 | 403) => return Err(Failure::upstream("refused")),
         ("redirect", 302) | ("not-modified", 304) => return nothing(),
         ("server-error", 500) => return Err(Failure::Internal("the service has a fault".into())),
@@ -105,9 +121,9 @@ fn fetch(act: &str, input: &Input<'_>) -> Result<String, Failure> {
         "html" if body.starts_with('<') => nothing(),
         "large" => {
             assert!(body.len() < 10_000, "ten thousand bytes are enough");
-            Ok(body)
+            Ok(Some(body))
         }
-        _ => Ok(body),
+        _ => Ok(Some(body)),
     }
 }
 
@@ -126,14 +142,19 @@ fn text(act: &str, mut response: Response) -> Result<String, Failure> {
     }
 }
 
-fn topology(act: &str, input: &Input<'_>, body: &str) -> Result<Topology, Failure> {
+fn document(body: &str) -> Result<Value, Failure> {
     let document: Value = serde_json::from_str(body).map_err(|error| Failure::upstream(error.to_string()))?;
-    let Some(records) = document.get("nodes").and_then(Value::as_array) else {
-        return Err(Failure::upstream("there is no list of nodes in the answer"));
-    };
+    match document.get("nodes") {
+        Some(Value::Array(_)) => Ok(document),
+        _ => Err(Failure::upstream("there is no list of nodes in the answer")),
+    }
+}
+
+fn topology(act: &str, input: &Input<'_>, documents: &[Value]) -> Result<Topology, Failure> {
     let mut racks: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut odd = 0;
-    for record in records {
+    let lists = documents.iter().filter_map(|document| document.get("nodes").and_then(Value::as_array));
+    for record in lists.flatten() {
         let text = |key: &str| record.get(key).and_then(Value::as_str);
         match (text("name"), text("rack")) {
             (Some(name), Some(rack)) => {

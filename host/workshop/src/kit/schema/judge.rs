@@ -1,8 +1,18 @@
 //! What a schema says about a value: everything that is wrong, each with its path.
+//!
+//! A part of a schema that cannot be judged makes no mistake, wherever it stands: what may fit and what may not are one answer.
+
+use std::cell::Cell;
 
 use serde_json::{Map, Value};
 
-use super::{DEPTH, Schema, key_below};
+use super::{DEPTH, NOT_JUDGED, Schema, key_below, pattern};
+
+/// Parts of a schema that are looked at for one value; what a schema that refers to itself twice has beyond them is not judged.
+const STEPS: usize = 100_000;
+
+/// A pattern costs as much as so many parts.
+const PATTERN: usize = 20;
 
 /// Mistakes that are listed; one wrong list could have thousands.
 const LISTED: usize = 20;
@@ -15,7 +25,8 @@ const SHOWN: usize = 80;
 
 /// Everything that is wrong with a value.
 pub(super) fn mistakes(schema: &Schema, part: &Value, value: &Value) -> Vec<String> {
-    let mut judge = Judge { schema, found: Vec::new(), depth: 0 };
+    let steps = Cell::new(STEPS);
+    let mut judge = Judge { schema, found: Vec::new(), is_open: false, depth: 0, steps: &steps };
     judge.part(part, value, "");
     judge.found
 }
@@ -23,7 +34,11 @@ pub(super) fn mistakes(schema: &Schema, part: &Value, value: &Value) -> Vec<Stri
 struct Judge<'a> {
     schema: &'a Schema,
     found: Vec<String>,
+    /// Whether something of the schema could not be judged.
+    is_open: bool,
     depth: usize,
+    /// Parts that may still be looked at, of all judges together.
+    steps: &'a Cell<usize>,
 }
 
 /// Whether a number is within a bound.
@@ -36,10 +51,38 @@ impl Judge<'_> {
         }
     }
 
-    fn fits(&self, part: &Value, value: &Value) -> bool {
-        let mut judge = Judge { schema: self.schema, found: Vec::new(), depth: self.depth };
+    /// Whether a value fits; `None`: that cannot be judged.
+    fn fits(&self, part: &Value, value: &Value) -> Option<bool> {
+        let Self { schema, depth, steps, .. } = *self;
+        let mut judge = Judge { schema, found: Vec::new(), is_open: false, depth, steps };
         judge.part(part, value, "");
-        judge.found.is_empty()
+        match (judge.found.is_empty(), judge.is_open) {
+            (false, _) => Some(false),
+            (true, true) => None,
+            (true, false) => Some(true),
+        }
+    }
+
+    /// The parts that a value fits, and those of which that cannot be judged.
+    fn count_fitting(&self, parts: &[Value], value: &Value) -> (usize, usize) {
+        let fits: Vec<Option<bool>> = parts.iter().map(|part| self.fits(part, value)).collect();
+        let count = |wanted: Option<bool>| fits.iter().filter(|fit| **fit == wanted).count();
+        (count(Some(true)), count(None))
+    }
+
+    /// Whether a pattern is found in a text; `None`: it cannot be read.
+    fn matches(&self, text: &str, within: &str) -> Option<bool> {
+        if !self.pays(PATTERN) {
+            return None;
+        }
+        pattern(text).map(|pattern| pattern.is_match(within))
+    }
+
+    /// Whether there is room for so many steps more.
+    fn pays(&self, steps: usize) -> bool {
+        let left = self.steps.get().checked_sub(steps);
+        self.steps.set(left.unwrap_or_default());
+        left.is_some()
     }
 
     fn part(&mut self, part: &Value, value: &Value, at: &str) {
@@ -48,13 +91,18 @@ impl Judge<'_> {
             Value::Bool(false) => return self.wrong(at, "is not allowed".to_owned()),
             _ => return,
         };
-        if self.depth >= DEPTH {
+        if self.depth >= DEPTH || !self.pays(1) {
+            self.is_open = true;
             return;
         }
         self.depth += 1;
+        self.is_open |= NOT_JUDGED.iter().any(|word| rules.contains_key(*word));
         let schema = self.schema;
-        if let Some(target) = rules.get("$ref").and_then(Value::as_str).and_then(|to| schema.target(to)) {
-            self.part(target, value, at);
+        if let Some(to) = rules.get("$ref").and_then(Value::as_str) {
+            match schema.target(to) {
+                Some(target) => self.part(target, value, at),
+                None => self.is_open = true,
+            }
         }
         self.of_any_type(rules, value, at);
         self.combined(rules, value, at);
@@ -62,7 +110,7 @@ impl Judge<'_> {
             Value::Number(_) => self.number(rules, value, at),
             Value::String(text) => self.text(rules, text, at),
             Value::Array(list) => self.list(rules, list, at),
-            Value::Object(fields) => self.object(rules, fields, at),
+            Value::Object(fields) => self.object(rules, (value, fields), at),
             Value::Null | Value::Bool(_) => {}
         }
         self.depth -= 1;
@@ -91,23 +139,35 @@ impl Judge<'_> {
         for part in list("allOf").into_iter().flatten() {
             self.part(part, value, at);
         }
-        if let Some(parts) = list("anyOf")
-            && !parts.iter().any(|part| self.fits(part, value))
-        {
-            self.wrong(at, format!("fits none of the {} forms of `anyOf`", parts.len()));
-        }
-        if let Some(parts) = list("oneOf") {
-            let fits = parts.iter().filter(|part| self.fits(part, value)).count();
-            if fits != 1 {
-                self.wrong(at, format!("fits {fits} of the {} forms of `oneOf`", parts.len()));
+        if let Some(parts) = list("anyOf") {
+            match self.count_fitting(parts, value) {
+                (0, 0) => self.wrong(at, format!("fits none of the {} forms of `anyOf`", parts.len())),
+                (0, _) => self.is_open = true,
+                _ => {}
             }
         }
-        if rules.get("not").is_some_and(|part| self.fits(part, value)) {
-            self.wrong(at, "fits what `not` forbids".to_owned());
+        if let Some(parts) = list("oneOf") {
+            match self.count_fitting(parts, value) {
+                (1, 0) => {}
+                (0 | 1, open) if open > 0 => self.is_open = true,
+                (fits, _) => self.wrong(at, format!("fits {fits} of the {} forms of `oneOf`", parts.len())),
+            }
+        }
+        match rules.get("not").map(|part| self.fits(part, value)) {
+            Some(Some(true)) => self.wrong(at, "fits what `not` forbids".to_owned()),
+            Some(None) => self.is_open = true,
+            Some(Some(false)) | None => {}
         }
         if let Some(condition) = rules.get("if") {
-            let branch = if self.fits(condition, value) { "then" } else { "else" };
-            if let Some(part) = rules.get(branch) {
+            let branch = match self.fits(condition, value) {
+                Some(true) => rules.get("then"),
+                Some(false) => rules.get("else"),
+                None => {
+                    self.is_open = true;
+                    None
+                }
+            };
+            if let Some(part) = branch {
                 self.part(part, value, at);
             }
         }
@@ -132,9 +192,11 @@ impl Judge<'_> {
 
     fn text(&mut self, rules: &Map<String, Value>, text: &str, at: &str) {
         self.count(rules, "minLength", "maxLength", text.chars().count(), "characters", at);
-        let pattern = rules.get("pattern").and_then(Value::as_str);
-        if let Some(pattern) = pattern.filter(|pattern| !matches(pattern, text)) {
-            self.wrong(at, format!("is {} and does not match {pattern:?}", shown(&text.into())));
+        let Some(pattern) = rules.get("pattern").and_then(Value::as_str) else { return };
+        match self.matches(pattern, text) {
+            Some(true) => {}
+            Some(false) => self.wrong(at, format!("is {} and does not match {pattern:?}", shown(&text.into()))),
+            None => self.is_open = true,
         }
     }
 
@@ -151,10 +213,13 @@ impl Judge<'_> {
             }
         }
         if let Some(part) = rules.get("contains") {
-            let found = list.iter().filter(|value| self.fits(part, value)).count() as u64;
+            let fits: Vec<Option<bool>> = list.iter().map(|value| self.fits(part, value)).collect();
+            let found = fits.iter().filter(|fit| **fit == Some(true)).count() as u64;
             let bound = |keyword: &str| rules.get(keyword).and_then(Value::as_u64);
             let (least, most) = (bound("minContains").unwrap_or(1), bound("maxContains").unwrap_or(u64::MAX));
-            if !(least..=most).contains(&found) {
+            if fits.contains(&None) {
+                self.is_open = true;
+            } else if !(least..=most).contains(&found) {
                 self.wrong(at, format!("has {found} elements of the form of `contains`"));
             }
         }
@@ -170,7 +235,7 @@ impl Judge<'_> {
         }
     }
 
-    fn object(&mut self, rules: &Map<String, Value>, fields: &Map<String, Value>, at: &str) {
+    fn object(&mut self, rules: &Map<String, Value>, (whole, fields): (&Value, &Map<String, Value>), at: &str) {
         self.count(rules, "minProperties", "maxProperties", fields.len(), "keys", at);
         let words = |list: Option<&Value>| -> Vec<String> {
             let list = list.and_then(Value::as_array).into_iter().flatten();
@@ -184,15 +249,19 @@ impl Judge<'_> {
         for key in required.iter().filter(|key| !fields.contains_key(*key)) {
             self.wrong(&key_below(at, key), "is missing".to_owned());
         }
-        let whole = Value::Object(fields.clone());
         let dependent = rules.get("dependentSchemas").and_then(Value::as_object).into_iter().flatten();
         for (_, part) in dependent.filter(|(key, _)| fields.contains_key(*key)) {
-            self.part(part, &whole, at);
+            self.part(part, whole, at);
         }
         if let Some(part) = rules.get("propertyNames") {
-            for key in fields.keys().filter(|key| !self.fits(part, &Value::String((*key).clone()))).collect::<Vec<_>>()
-            {
-                self.wrong(&key_below(at, key), "has a name that `propertyNames` does not allow".to_owned());
+            for key in fields.keys() {
+                match self.fits(part, &Value::String(key.clone())) {
+                    Some(true) => {}
+                    Some(false) => {
+                        self.wrong(&key_below(at, key), "has a name that `propertyNames` does not allow".to_owned());
+                    }
+                    None => self.is_open = true,
+                }
             }
         }
         let named = rules.get("properties").and_then(Value::as_object);
@@ -200,12 +269,20 @@ impl Judge<'_> {
         for (key, value) in fields {
             let at = key_below(at, key);
             let of_name = named.and_then(|named| named.get(key));
-            let of_pattern = patterns.into_iter().flatten().filter(|(pattern, _)| matches(pattern, key));
-            let parts: Vec<&Value> = of_name.into_iter().chain(of_pattern.map(|(_, part)| part)).collect();
+            let mut parts: Vec<&Value> = of_name.into_iter().collect();
+            let mut is_known = true;
+            for (pattern, part) in patterns.into_iter().flatten() {
+                match self.matches(pattern, key) {
+                    Some(true) => parts.push(part),
+                    Some(false) => {}
+                    None => is_known = false,
+                }
+            }
+            self.is_open |= !is_known;
             for part in &parts {
                 self.part(part, value, &at);
             }
-            match rules.get("additionalProperties").filter(|_| parts.is_empty()) {
+            match rules.get("additionalProperties").filter(|_| parts.is_empty() && is_known) {
                 Some(Value::Bool(false)) => self.wrong(&at, "is no key of the schema".to_owned()),
                 Some(part) => self.part(part, value, &at),
                 None => {}
@@ -222,14 +299,6 @@ impl Judge<'_> {
         if let Some(most) = bound(most).filter(|most| count > *most) {
             self.wrong(at, format!("has {count} {what} and may have {most}"));
         }
-    }
-}
-
-/// Whether a pattern is found in a text; one that cannot be read is.
-fn matches(pattern: &str, text: &str) -> bool {
-    match regex::Regex::new(pattern) {
-        Ok(pattern) => pattern.is_match(text),
-        Err(_) => true,
     }
 }
 
@@ -308,6 +377,54 @@ mod tests {
             json!({"contains": {"const": 1}, "maxContains": 1}),
             json!([1, 1]),
             &["has 2 elements of the form of `contains`"],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_no_mistake_wherever_it_stands() {
+        let away = json!({"$ref": "https://acme.example/a.json"});
+        let unreadable = json!({"pattern": "(?=x)y"});
+        for part in [away, unreadable, json!({"unevaluatedProperties": false, "unevaluatedItems": false})] {
+            for schema in [
+                part.clone(),
+                json!({"not": part}),
+                json!({"oneOf": [part, {"type": "string"}]}),
+                json!({"oneOf": [part, {"type": "null"}]}),
+                json!({"anyOf": [part, {"type": "null"}]}),
+                json!({"not": {"anyOf": [part, {"type": "null"}]}}),
+                json!({"if": part, "then": false, "else": false}),
+                json!({"not": {"not": part}}),
+            ] {
+                check(schema, json!("z"), &[]);
+            }
+            check(json!({"contains": part, "maxContains": 0}), json!(["z"]), &[]);
+            check(json!({"not": {"contains": part}}), json!(["z"]), &[]);
+            check(json!({"propertyNames": {"not": part}}), json!({"z": 1}), &[]);
+            // What is certain is said nevertheless.
+            let certain = json!({"oneOf": [part, {"type": "string"}, {"maxLength": 1}]});
+            check(certain, json!("z"), &["fits 2 of the 3 forms of `oneOf`"]);
+            check(
+                json!({"allOf": [part, {"type": "null"}]}),
+                json!("z"),
+                &["is \"z\" and must be of the type \"null\""],
+            );
+        }
+        let named = json!({"patternProperties": {"(?=x)y": {"type": "null"}}, "additionalProperties": false});
+        check(named.clone(), json!({"z": 1}), &[]);
+        check(json!({"not": named}), json!({"z": 1}), &[]);
+    }
+
+    #[test]
+    fn a_schema_that_refers_to_itself_again_and_again_ends() {
+        let twice = json!([{"$ref": "#"}, {"$ref": "#"}]);
+        for word in ["allOf", "anyOf", "oneOf"] {
+            check(json!({word: twice}), json!({"a": 1}), &[]);
+            check(json!({"not": {word: twice}}), json!({"a": 1}), &[]);
+        }
+        check(
+            json!({"allOf": twice, "type": "null"}),
+            json!(true),
+            &["is true and must be of the type \"null\""; LISTED],
         );
     }
 
