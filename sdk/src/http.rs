@@ -203,7 +203,7 @@ impl Response {
                 Err(Failure::upstream(format!("status {status}: redirects to {target:?}")))
             }
             status => {
-                let retry_after = self.header("retry-after").and_then(milliseconds);
+                let retry_after = self.header("retry-after").and_then(|text| milliseconds(&text));
                 Err(Failure::Upstream(UpstreamFailure { message: format!("status {status}"), retry_after }))
             }
         }

@@ -135,7 +135,10 @@ mod tests {
         let hidden = "/// Words.\n#[doc(hidden)]\npub fn two() {}\n    pub(crate) fn three() {}\n";
         assert_eq!(without_example(&format!("{good}{hidden}/// Words.\npub struct Four;\n")), [13]);
         assert_eq!(without_example(&format!("{good}#[cfg(test)]\nmod tests {{ pub fn five() {{}} }}\n")), [0_usize; 0]);
-        assert_eq!(without_example("macro_rules! own { () => {} }\n#[macro_export]\nmacro_rules! all { () => {} }\n"), [3]);
+        assert_eq!(
+            without_example("macro_rules! own { () => {} }\n#[macro_export]\nmacro_rules! all { () => {} }\n"),
+            [3]
+        );
     }
 
     #[test]

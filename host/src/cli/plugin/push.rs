@@ -122,7 +122,7 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
         described.with_context(|| format!("{} is not a plugin that a host would accept", args.file.display()))?;
     let signature = file.signature()?.map(|found| {
         check(&found, digest, &described.name, &described.version)?;
-        Ok(found.bytes)
+        anyhow::Ok(found.bytes)
     });
     let tested = Tested { file, digest, described, signature: signature.transpose()? };
     let said = match (&args.target, &args.configmap) {

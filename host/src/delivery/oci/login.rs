@@ -300,6 +300,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::endpoints::vault::ObjectKind;
 
     fn registry() -> Registry {
         Registry::parse("registry.example.com").unwrap()

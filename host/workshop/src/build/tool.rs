@@ -133,9 +133,9 @@ fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<(Pipe, String)>) 
 }
 
 /// The flags by which the output of the compiler of Rust does not depend on where it runs: panics name source files.
-fn remapped(root: &Path, cargo_home: Option<&Path>) -> impl Iterator<Item = String> {
+fn remapped(root: &Path, cargo_home: Option<&Path>) -> Vec<String> {
     let places = cargo_home.map(|home| (home, "/cargo")).into_iter().chain([(root, "/plugin")]);
-    places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display()))
+    places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display())).collect()
 }
 
 /// The variable with flags for the compiler that cargo takes before all others.
@@ -156,7 +156,7 @@ pub(super) fn rust_flags(
     let set = encoded.or_else(|| variable("RUSTFLAGS").map(|text| text.replace(' ', "\n")));
     let Some(set) = set else {
         // A list in TOML is one in JSON. As `build.rustflags` it leaves the flags that the project itself sets for the target.
-        let list = serde_json::Value::from(remapped(root, cargo_home).collect::<Vec<_>>());
+        let list = serde_json::Value::from(remapped(root, cargo_home));
         command.arg("--config").arg(format!("build.rustflags={list}"));
         return;
     };

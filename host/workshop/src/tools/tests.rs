@@ -204,6 +204,7 @@ fn a_program_is_started_and_read() {
         wanted: Wanted::AtLeast("1.2"),
         ways: &[Way::Program { words: &["sh", "-c"], version: &["echo it is v1.2.3, as \"$(pwd)\" says"] }],
         install: "",
+        is_of_folder: false,
     };
     let desk = tempfile::tempdir().unwrap();
     let found = find(&SHELL, &Search::of(desk.path())).unwrap();
