@@ -34,13 +34,13 @@ const BUSY: &str = "failover::";
 const BESIDE_BUSY: [&str; 8] =
     ["guard::", "languages::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::"];
 /// The same where there are three processes.
-const BESIDE_BUSY_OF_THREE: [&str; 2] = ["languages::", "swaps::"];
+const BESIDE_BUSY_OF_THREE: [&str; 3] = ["languages::a_vendor", "languages::go::", "swaps::"];
 /// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
 /// there are planes for it they have a process of their own, so that both kinds run beside each other from the beginning to the
 /// end. In the order of their names all that compute would come first, and two processors would be idle after that.
 const PAIRS: &str = "lending::";
 /// Tests that run in the process of [`PAIRS`], chosen as [`BESIDE_BUSY`].
-const BESIDE_PAIRS: [&str; 1] = ["locks::"];
+const BESIDE_PAIRS: [&str; 2] = ["languages::followed::", "locks::"];
 /// With so many control planes there are three processes: two pairs at a time, and two other tests.
 const FOR_THREE: usize = 7;
 /// With more control planes at once the other processes are those that end first.

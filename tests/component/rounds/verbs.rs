@@ -200,23 +200,25 @@ impl Drop for Watching {
 fn ctrl_c_ends_a_build_that_works_and_leaves_no_tool() {
     let desk = Desk::new();
     // The tool ends when it reads, and only this test writes.
-    desk.put("topoloom-plugin.yaml", "language: other\nbuild: mkfifo held && echo $$ > tool && read line < held\n");
+    desk.put("topoloom-plugin.yaml", "language: other\nbuild: mkfifo held && echo this is $$ && read line < held\n");
     let mut command = desk.command("run . --nodes nodes.json --watch");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut watching = Watching { child, lines: mpsc::channel().1 };
     let mut line = String::new();
-    while !line.contains(" builds in ") {
+    let tool = loop {
         line.clear();
         assert!(said.read_line(&mut line).unwrap() > 0, "no build");
-    }
+        if let Some((_, tool)) = line.trim_end().split_once("this is ").filter(|(_, tool)| !tool.starts_with('$')) {
+            break tool.to_owned();
+        }
+    };
     kill_process(Pid::from_child(&watching.child), Signal::INT).unwrap();
     // All that have its standard error end.
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
     assert!(watching.child.wait().unwrap().success(), "{rest}");
-    let tool = std::fs::read_to_string(desk.folder.path().join("tool")).unwrap_or_default();
-    let stat = format!("/proc/{}/stat", tool.trim());
+    let stat = format!("/proc/{tool}/stat");
     assert!(!std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")), "{tool} lives");
 }
 

@@ -191,7 +191,8 @@ fn everything_that_is_missing_is_reported_at_once() {
     let said = missing.to_string();
     for tool in of(Language::JavaScript) {
         assert!(said.contains(&format!("{}{} is needed, ", tool.name, tool.wanted)), "{said}");
-        assert!(said.contains(&format!("\n  {}", tool.install)), "{said}");
+        let place = if tool.is_of_folder { format!("cd {} && ", desk.path().display()) } else { String::new() };
+        assert!(said.contains(&format!("\n  {place}{}", tool.install)), "{said}");
     }
     assert_eq!(find_all(of(Language::Other), &search), Ok(Vec::new()));
 }
