@@ -18,9 +18,6 @@ use super::Line;
 /// How long until a tool that says nothing is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The same for one that has closed its pipes: most have ended then.
-const LAST_LOOK: Duration = Duration::from_millis(2);
-
 /// How long the pipes of a tool that has ended are read. A server that it has started holds them as long as it lives.
 const REST: Duration = Duration::from_secs(2);
 
@@ -60,6 +57,12 @@ enum Pipe {
     Errors,
 }
 
+/// What comes of a tool.
+enum Heard {
+    Line(Pipe, String),
+    End(io::Result<ExitStatus>),
+}
+
 /// Gives a tool the surroundings of every build: the folder, the programs of the project, and nothing by which two builds of
 /// one source would differ.
 pub(super) fn surround(command: &mut Command, root: &Path) {
@@ -92,40 +95,40 @@ pub(super) fn run(
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let pipes = child.stdout.take().zip(child.stderr.take());
     let (out, errors) = pipes.ok_or_else(|| io::Error::other("its pipes are missing"))?;
-    let (sender, lines) = mpsc::channel();
-    let other = sender.clone();
-    // Both at once: a full pipe would block the tool. Each thread ends with its pipe.
-    thread::spawn(move || forward(out, Pipe::Output, &sender));
-    thread::spawn(move || forward(errors, Pipe::Errors, &other));
+    let group = Pid::from_child(&child);
+    let (sender, heard) = mpsc::channel();
+    let [of_out, of_errors] = [sender.clone(), sender.clone()];
+    // Both at once: a full pipe would block the tool. Each thread ends with its pipe, and the last one with the tool.
+    thread::spawn(move || forward(out, Pipe::Output, &of_out));
+    thread::spawn(move || forward(errors, Pipe::Errors, &of_errors));
+    thread::spawn(move || sender.send(Heard::End(child.wait())));
     let mut read = Vec::new();
     let mut ended: Option<(ExitStatus, Instant)> = None;
     loop {
-        if ended.is_none() {
-            ended = child.try_wait()?.map(|status| (status, Instant::now()));
-        }
         if ended.is_none() && stop.is_some_and(Stop::is_stopped) {
             // It may end by itself in this moment.
-            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            let _ = kill_process_group(group, Signal::KILL);
         }
         // What was sent already is taken in any case.
         let patience = ended.map_or(LOOK, |(_, since)| REST.saturating_sub(since.elapsed()));
-        match (lines.recv_timeout(patience), ended) {
-            (Ok((Pipe::Output, line)), _) if output == Output::Read => read.push(line),
-            (Ok((_, line)), _) => say(Line::Tool(line)),
+        match (heard.recv_timeout(patience), ended) {
+            (Ok(Heard::Line(Pipe::Output, line)), _) if output == Output::Read => read.push(line),
+            (Ok(Heard::Line(_, line)), _) => say(Line::Tool(line)),
+            (Ok(Heard::End(status)), _) => ended = Some((status?, Instant::now())),
             (Err(_), Some((status, _))) => return Ok((status, read)),
             (Err(RecvTimeoutError::Timeout), None) => {}
-            (Err(RecvTimeoutError::Disconnected), None) => thread::sleep(LAST_LOOK),
+            (Err(RecvTimeoutError::Disconnected), None) => return Err(io::Error::other("no one waits for its end")),
         }
     }
 }
 
 /// Sends each line of a pipe, until it is closed.
-fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<(Pipe, String)>) {
+fn forward(pipe: impl Read, which: Pipe, sender: &mpsc::Sender<Heard>) {
     let mut pipe = BufReader::new(pipe);
     let mut line = Vec::new();
     while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        if sender.send((which, text)).is_err() {
+        if sender.send(Heard::Line(which, text)).is_err() {
             break;
         }
         line.clear();
