@@ -40,7 +40,7 @@ use topoloom_core::plugin::Digest;
 use topoloom_sandbox::plugin::measure;
 
 use crate::adapter::Stubbed;
-use crate::project::{FILE, Language, Project, ProjectError, with_limits};
+use crate::project::{FILE, Language, Project, ProjectError, WORK, with_limits};
 use crate::tools::{self, MissingTools, Product, Search, Sources};
 use crate::{pack, wit};
 
@@ -52,9 +52,6 @@ pub use wrap::{WrapError, Wrapped};
 use source::Files;
 use stamp::Stamp;
 use tool::Output;
-
-/// The folder of a project in which a build writes what is no result.
-pub const FOLDER: &str = ".topoloom";
 
 /// What a command of the project gets in its environment: the folder with the files of the interface.
 pub const WIT_VARIABLE: &str = "TOPOLOOM_WIT";
@@ -242,7 +239,7 @@ fn run(project: &Project, output: &Path, stop: Option<&Stop>, say: &mut dyn FnMu
     // Tools are started in the folder: a path must mean the same there.
     let (project, output) = (&absolute(project)?, &absolute_path(output)?);
     let before = Files::of(project, output)?;
-    let work = project.root.join(FOLDER);
+    let work = project.root.join(WORK);
     prepare(project, &work)?;
     let language = Some(project.language);
     let Some(command) = &project.build else {

@@ -30,6 +30,9 @@ use std::path::{Path, PathBuf};
 /// The name of the file.
 pub const FILE: &str = "topoloom-plugin.yaml";
 
+/// The folder of a project in which a build writes what is no result.
+pub const WORK: &str = ".topoloom";
+
 /// The component of a project that does not name it.
 const OUTPUT: &str = "plugin.wasm";
 

@@ -285,7 +285,7 @@ pub fn native_test(language: Language, template: Template) -> Option<String> {
         Language::JavaScript => Some("npm test".to_owned()),
         Language::C => {
             // A program in the folder itself would be a part of the source.
-            let (test, folder) = (format!("{}_test", template.name()), crate::build::FOLDER);
+            let (test, folder) = (format!("{}_test", template.name()), crate::project::WORK);
             let program = format!("{folder}/{test}");
             Some(format!("mkdir -p {folder} && .venv/bin/python3 -m ziglang cc {test}.c -o {program} && {program}"))
         }

@@ -149,7 +149,7 @@ fn a_component_comes_back_after_a_build_that_was_ended_in_the_middle() {
         let desk = Desk::new(r#"cp core.bin "$TOPOLOOM_OUTPUT""#, &module(""));
         let (built, _) = desk.build().unwrap();
         let output = desk.0.path().join("plugin.wasm");
-        std::fs::rename(&output, desk.0.path().join(FOLDER).join("earlier.wasm")).unwrap();
+        std::fs::rename(&output, desk.0.path().join(WORK).join("earlier.wasm")).unwrap();
         if let Some(left) = left {
             std::fs::write(&output, left).unwrap();
         }
