@@ -33,16 +33,21 @@ const BUSY: &str = "failover::";
 /// They are to be chosen so that all processes end together: the file with the times of all tests has the sum of each module.
 const BESIDE_BUSY: [&str; 8] =
     ["guard::", "languages::", "night::", "pages::", "plugins::", "process::", "restored::", "swaps::"];
-/// The same where there are three processes.
-const BESIDE_BUSY_OF_THREE: [&str; 3] = ["languages::a_vendor", "languages::go::", "swaps::"];
+/// The same where there are more than two processes.
+const BESIDE_BUSY_OF_MORE: [&str; 1] = ["swaps::"];
 /// Tests that need two or three control planes at a time, and wait for leases and deadlines while other tests compute: where
 /// there are planes for it they have a process of their own, so that both kinds run beside each other from the beginning to the
 /// end. In the order of their names all that compute would come first, and two processors would be idle after that.
 const PAIRS: &str = "lending::";
 /// Tests that run in the process of [`PAIRS`], chosen as [`BESIDE_BUSY`].
-const BESIDE_PAIRS: [&str; 2] = ["languages::followed::", "locks::"];
-/// With so many control planes there are three processes: two pairs at a time, and two other tests.
-const FOR_THREE: usize = 7;
+const BESIDE_PAIRS: [&str; 1] = ["locks::"];
+/// Tests in which the tools of other languages compute, at a lower priority than everything else of `e2e`: they take what is left,
+/// from the beginning, and use all processors when the others have ended. Beside tests that wait they would only hold a thread.
+const VENDORS: &str = "languages::";
+/// How many of those run at a time.
+const OF_VENDORS: usize = 2;
+/// With so many control planes there are four processes: two pairs at a time, and two other tests. [`VENDORS`] have two planes more.
+const FOR_FOUR: usize = 7;
 /// With more control planes at once the other processes are those that end first.
 const FEW: usize = 8;
 /// For the servers of control planes, which are written in Go: there are several times as many as processors, and with more than one
@@ -210,19 +215,22 @@ fn lanes(binary: &str, arguments: &[OsString], set: Option<&OsStr>) -> Result<Ve
 
 /// The processes of `e2e` that have so many control planes together.
 fn side_by_side(planes: usize) -> Vec<Lane> {
-    let is_three = planes >= FOR_THREE;
+    let is_four = planes >= FOR_FOUR;
     let beside: &[&str] = if planes > FEW {
         &[]
-    } else if is_three {
-        &BESIDE_BUSY_OF_THREE
+    } else if is_four {
+        &BESIDE_BUSY_OF_MORE
     } else {
         &BESIDE_BUSY
     };
     let mut named = vec![([&[BUSY][..], beside].concat(), 1)];
-    if is_three {
+    if is_four {
         named.push(([&[PAIRS][..], &BESIDE_PAIRS].concat(), (planes - 1) * 2 / 3));
     }
     let left = planes - named.iter().map(|(_, planes)| planes).sum::<usize>();
+    if is_four {
+        named.push((vec![VENDORS], OF_VENDORS));
+    }
     let others = named.iter().flat_map(|(names, _)| names).flat_map(|name| ["--skip", *name]).collect();
     named.push((others, left));
     let lane = |(arguments, planes): (Vec<&str>, usize)| Lane {
@@ -287,8 +295,9 @@ mod tests {
         assert_eq!(name(Path::new("/target/debug/deps/topoloom_core-0123")), "topoloom_core");
         let threads = |lanes: Vec<Lane>| lanes.iter().map(|lane| lane.threads).collect::<Vec<_>>();
         let all = controlplane::at_once().unwrap() as usize;
-        assert_eq!(threads(lanes("e2e", &[], None).unwrap()).iter().sum::<usize>(), all);
-        for (planes, wanted) in [(2, vec![1, 1]), (5, vec![1, 4]), (7, vec![1, 4, 2]), (20, vec![1, 12, 7])] {
+        let vendors = if all >= FOR_FOUR { OF_VENDORS } else { 0 };
+        assert_eq!(threads(lanes("e2e", &[], None).unwrap()).iter().sum::<usize>(), all + vendors);
+        for (planes, wanted) in [(2, vec![1, 1]), (5, vec![1, 4]), (7, vec![1, 4, 2, 2]), (20, vec![1, 12, 2, 7])] {
             let lanes = side_by_side(planes);
             assert!(lanes.iter().all(|lane| lane.planes == Some(lane.threads)), "{lanes:?}");
             let (last, named) = lanes.split_last().unwrap();

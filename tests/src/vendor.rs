@@ -19,6 +19,9 @@ use crate::{host, pages};
 /// How long a block of commands may take: the tools of two languages compute for half a minute, on a busy machine for minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
 
+/// The niceness of all that a vendor does.
+const NICE: &str = "5";
+
 /// The commands that `.venv`, `node_modules` and the target of Rust are installed with: what a vendor does once on a machine, and
 /// these tests once for all of them.
 const INSTALLING: [&str; 4] = ["rustup target add ", "python3 -m venv ", "/pip install ", "npm install"];
@@ -203,8 +206,9 @@ impl Vendor {
     }
 
     fn command(&self, commands: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-euc", commands]).current_dir(&self.place);
+        let mut command = Command::new("nice");
+        // Tools of languages compute for minutes, and other tests depend on leases and deadlines.
+        command.args(["-n", NICE, "sh", "-euc", commands]).current_dir(&self.place);
         command.env("PATH", &self.path).envs(self.environment.iter().map(|(name, value)| (name, value)));
         // Of the cargo that runs the tests.
         for variable in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER"] {

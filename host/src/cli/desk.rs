@@ -84,7 +84,7 @@ pub(super) async fn rounds(
         return Err(live::not_enabled(only, &document));
     }
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
-    let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
+    let runtime = Runtime::start(Compiler::AtDesk { exe: super::executable() })?;
     let tape = tape(args)?;
     let outside = outside(args, tape.clone());
     let host = Host::at_desk(&runtime, &outside);

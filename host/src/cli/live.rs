@@ -94,7 +94,7 @@ impl Live {
         for warning in &self.document.warnings {
             super::print::error(&format!("topoloom: warning: {warning}"));
         }
-        let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
+        let runtime = Runtime::start(Compiler::AtDesk { exe: super::executable() })?;
         let outside = self.outside();
         let prepared = self.prepared(Host::at_desk(&runtime, &outside), only).await;
         self.nodes(&prepared.keys()).await?;
@@ -147,7 +147,7 @@ impl Live {
             return Err(not_enabled(source, &self.document));
         };
         let entry = Arc::new(entry.clone());
-        let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
+        let runtime = Runtime::start(Compiler::AtDesk { exe: super::executable() })?;
         let outside = self.outside();
         let host = Host::at_desk(&runtime, &outside);
         let serving = self.prepared(host, Some(source)).await;

@@ -21,7 +21,7 @@ use super::Digest;
 use super::builtin::Builtin;
 use super::cache::Verified;
 use super::compile_child::{OUT_OF_MEMORY, PANICKED, SUBCOMMAND, UNCONFINED};
-use super::confine::seconds;
+use super::confine::{Priority, seconds};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 
@@ -55,6 +55,11 @@ pub enum Compiler {
         /// The executable, this binary itself (`/proc/self/exe` survives its replacement on disk).
         exe: PathBuf,
     },
+    /// The same at the priority of this process: at a desk a person waits for it, and nothing else that is ours.
+    AtDesk {
+        /// As above.
+        exe: PathBuf,
+    },
 }
 
 impl Compiler {
@@ -66,13 +71,17 @@ impl Compiler {
         optimise: Optimise,
         bounds: &CompileLimits,
     ) -> Result<(Component, Vec<u8>), LoadError> {
-        let Self::Child { exe } = self;
+        let (exe, priority) = match self {
+            Self::Child { exe } => (exe, Priority::Lowest),
+            Self::AtDesk { exe } => (exe, Priority::Own),
+        };
         let failed = |what: &'static str| {
             let exe = exe.display().to_string();
             move |source: io::Error| LoadError::Compiler { what, exe, source }
         };
         let mut child = Command::new(exe)
             .args([SUBCOMMAND, optimise.word(), &seconds(bounds.cpu).to_string(), &bounds.memory.to_string()])
+            .arg(priority.word())
             .env_clear()
             .envs(ALLOCATOR.iter().copied())
             .current_dir("/")

@@ -11,7 +11,7 @@ use topoloom_core::plugin::{Amount, CompileLimits, Limit, LimitSetting};
 use topoloom_core::text;
 use wasmtime::Engine;
 
-use super::confine::confine;
+use super::confine::{Priority, confine};
 use super::engine::{Optimise, Threads, settings};
 
 /// The hidden subcommand of the binary that ends in [`main`].
@@ -32,7 +32,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
     // The one reader is the process that started us.
     let say = |words: &str| writeln!(io::stderr(), "{words}").unwrap_or_default();
     let complain = |error: &wasmtime::Error| say(&super::chain(error));
-    let optimise = match read(arguments).map(|(optimise, bounds)| (optimise, confine(&bounds))) {
+    let read = read(arguments).map(|(optimise, bounds, priority)| (optimise, confine(&bounds, priority)));
+    let optimise = match read {
         Ok((optimise, Ok(()))) => optimise,
         Ok((_, Err(error))) => {
             complain(&error);
@@ -81,24 +82,26 @@ fn compile(optimise: Optimise) -> wasmtime::Result<()> {
 }
 
 /// What the process that started this one asks for.
-fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits)> {
+fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits, Priority)> {
     let usage = || {
         wasmtime::format_err!(
-            "{SUBCOMMAND} takes a word (quick, optimised), seconds of processor time and bytes of memory, not {arguments:?}"
+            "{SUBCOMMAND} takes a word (quick, optimised), seconds of processor time, bytes of memory and a priority (lowest, own), \
+             not {arguments:?}"
         )
     };
-    let (word, bounds) = match arguments {
-        [word] => (word, CompileLimits::default()),
-        [word, seconds, bytes] => {
+    let (word, bounds, priority) = match arguments {
+        [word] => (word, CompileLimits::default(), Priority::Lowest),
+        [word, seconds, bytes, priority] => {
             let number = |text: &str| text.parse::<u64>().map_err(|_| usage());
             let cpu = within(Limit::CompileCpu, Amount::seconds(number(seconds)?))?.time();
             let memory = within(Limit::CompileMemory, Amount::Bytes(number(bytes)?))?.size();
-            (word, CompileLimits { cpu, memory })
+            let priority = Priority::ALL.into_iter().find(|known| known.word() == priority).ok_or_else(usage)?;
+            (word, CompileLimits { cpu, memory }, priority)
         }
         _ => return Err(usage()),
     };
     let optimise = [Optimise::No, Optimise::Yes].into_iter().find(|optimise| optimise.word() == word);
-    Ok((optimise.ok_or_else(usage)?, bounds))
+    Ok((optimise.ok_or_else(usage)?, bounds, priority))
 }
 
 /// The range is that of the table, for every caller.
@@ -128,15 +131,17 @@ mod tests {
             let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
             super::read(&arguments).map_err(|error| error.to_string())
         };
-        let (optimise, bounds) = read(&["optimised", "20", "2147483648"]).unwrap();
+        let (optimise, bounds, priority) = read(&["optimised", "20", "2147483648", "own"]).unwrap();
         assert_eq!((optimise, bounds.cpu.as_secs(), bounds.memory), (Optimise::Yes, 20, 2 << 30));
-        assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default()));
+        assert_eq!(priority, Priority::Own);
+        assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default(), Priority::Lowest));
         for (arguments, words) in [
-            (["quick", "61", "2147483648"], "the limit compile-cpu must be 1s to 60s, not 61s"),
-            (["quick", "0", "2147483648"], "the limit compile-cpu must be 1s to 60s, not 0s"),
-            (["quick", "1", "8589934592"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
-            (["slow", "1", "2147483648"], "compile-plugin takes a word (quick, optimised)"),
-            (["quick", "1", "-1"], "compile-plugin takes a word (quick, optimised)"),
+            (["quick", "61", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 61s"),
+            (["quick", "0", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 0s"),
+            (["quick", "1", "8589934592", "own"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
+            (["slow", "1", "2147483648", "own"], "compile-plugin takes a word (quick, optimised)"),
+            (["quick", "1", "-1", "own"], "compile-plugin takes a word (quick, optimised)"),
+            (["quick", "1", "2147483648", "high"], "compile-plugin takes a word (quick, optimised)"),
         ] {
             let error = read(&arguments).unwrap_err();
             assert!(error.starts_with(words), "{error}");

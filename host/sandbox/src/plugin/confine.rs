@@ -13,8 +13,34 @@ use seccompiler::{
 };
 use topoloom_core::plugin::CompileLimits;
 
-/// Politeness: compiling waits for everything else.
-const NICE: i32 = 19;
+/// What a compile waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// For everything else on the machine: in a host, whose other sources work meanwhile.
+    Lowest,
+    /// For what the process that started it waits for.
+    Own,
+}
+
+impl Priority {
+    pub(super) const ALL: [Self; 2] = [Self::Lowest, Self::Own];
+
+    /// Its word on the command line of the compiler process.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Lowest => "lowest",
+            Self::Own => "own",
+        }
+    }
+
+    /// `nice(2)`
+    fn nice(self) -> i32 {
+        match self {
+            Self::Lowest => 19,
+            Self::Own => 0,
+        }
+    }
+}
 
 /// What a process needs that has its files open and computes on one thread. Everything else is `EPERM`.
 const CALLS: [i64; 26] = [
@@ -53,8 +79,8 @@ const MEMORY_CALLS: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 const SIGNAL_CALLS: [i64; 2] = [libc::SYS_tgkill, libc::SYS_tkill];
 
 /// Takes away from this process what a compile does not need. It cannot be undone.
-pub(super) fn confine(bounds: &CompileLimits) -> wasmtime::Result<()> {
-    rustix::process::nice(NICE)?;
+pub(super) fn confine(bounds: &CompileLimits, priority: Priority) -> wasmtime::Result<()> {
+    rustix::process::nice(priority.nice())?;
     // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     // The first number causes SIGXCPU, which shows the reason; the second SIGKILL, which could have any reason.

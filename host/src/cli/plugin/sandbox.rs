@@ -59,7 +59,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
     });
     // One plugin at a time, so no bound on all of them.
     let options = Options { memory: usize::MAX, ..Options::default() };
-    let compiler = Compiler::Child { exe: super::super::executable() };
+    let compiler = Compiler::AtDesk { exe: super::super::executable() };
     Ok(Runtime::start_with(compiler, options, Metrics::default(), cache)?)
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn ask(
     if entries.is_empty() {
         return Ok(verdicts);
     }
-    let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
+    let runtime = Runtime::start(Compiler::AtDesk { exe: executable() })?;
     let message = |entry: &EntryConfig, why: String| format!("source {}: {why}", entry.source);
     for (entry, module) in entries {
         let objects = objects.get(&entry.source).map(Vec::as_slice).unwrap_or_default();

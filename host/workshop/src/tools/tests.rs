@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use topoloom_core::text::shell_word;
+
 use super::find::{find_by, version_in};
 use super::*;
 
@@ -191,7 +193,11 @@ fn everything_that_is_missing_is_reported_at_once() {
     let said = missing.to_string();
     for tool in of(Language::JavaScript) {
         assert!(said.contains(&format!("{}{} is needed, ", tool.name, tool.wanted)), "{said}");
-        let place = if tool.is_of_folder { format!("cd {} && ", desk.path().display()) } else { String::new() };
+        let place = if tool.is_of_folder {
+            format!("cd {} && ", shell_word(&desk.path().to_string_lossy()))
+        } else {
+            String::new()
+        };
         assert!(said.contains(&format!("\n  {place}{}", tool.install)), "{said}");
     }
     assert_eq!(find_all(of(Language::Other), &search), Ok(Vec::new()));
