@@ -15,7 +15,7 @@ use topoloom_tests::scene::{NAMESPACE, Scene};
 use topoloom_tests::tools::Tool;
 use topoloom_tests::vendor::Vendor;
 
-use super::NODES;
+use super::{MEASURE, NODES};
 
 /// The first line of `topoloom plugin test` for a component that a host would accept.
 const PASSES: &str = "pass  file-loads";
@@ -37,7 +37,9 @@ impl Reader {
         for (block, (word, says)) in ours.into_iter().zip(wanted) {
             let place = format!("{}:{}", self.page, block.line);
             ensure!(block.text.contains(word), "{place}: no {word:?} in {}", block.text);
-            let mut text = block.text.clone();
+            // The vendor of the language has done that: for 20 s of processor time.
+            let mut text: String =
+                block.text.lines().filter(|line| *line != MEASURE).map(|line| format!("{line}\n")).collect();
             for (address, instead) in &self.instead {
                 text = text.replace(address, instead);
             }
@@ -135,7 +137,7 @@ async fn of_a_runtime(language: &str, tool: Tool, path: &'static str, native: &s
     let registry = Registry::start(vendor.beside(), &Authority::generate()?, Auth::Open).await?;
     vendor.set("TOPOLOOM_REGISTRY_CA", registry.ca());
     let instead = vec![("registry.example.com", registry.host())];
-    let of_a_round = ["racks 0.1.0", PASSES, "3 of 4 nodes have a place in 2 groups", "median"];
+    let of_a_round = ["racks 0.1.0", PASSES, "3 of 4 nodes have a place in 2 groups"];
     let all: Vec<&str> = std::iter::once(native).chain(of_a_round).collect();
     let pushed = format!("racks 0.1.0 pushed to oci://{}/acme/racks:0.1.0", registry.host());
     let reader = Reader { vendor, page: path, instead };

@@ -31,7 +31,7 @@ async fn a_vendor_of_go_comes_from_the_page_to_a_rollback() -> Result<()> {
         vendor.sh("topoloom plugin run --nodes cases/two-racks/nodes.yaml --config cases/two-racks/config.yaml");
     let round = round.await?;
     ensure!(round.contains("a7") && round.contains("b1"), "{round}");
-    let measured = vendor.sh("topoloom plugin bench --size 1000 --rounds 20").await?;
+    let measured = vendor.sh(super::MEASURE).await?;
     ensure!(measured.contains("median"), "{measured}");
     let (source, version) = ("main.go", "\"racks\", \"0.1.0\"");
     serve(&mut vendor, &Written { source, version, limits: LARGE, place: Place::Registry }).await
