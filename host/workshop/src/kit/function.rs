@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::check::Check;
 use super::report::Ledger;
-use super::round::{NOT_RECORDED, Round};
+use super::round::Round;
 use super::sound::{Based, NO_ANSWER};
 use super::stand::Stand;
 use super::trial::{History, Node, Time};
@@ -40,14 +40,8 @@ async fn rows(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     sheet.nothing("no case has two nodes");
     for one in based.iter().filter(|one| one.prepared.trial.nodes.len() > 1) {
         for (nodes, order) in orders(&one.prepared.trial.nodes) {
-            let asked = one.prepared.ask(stand, &Round { nodes: &nodes, ..one.prepared.round() }).await;
-            if asked.is_not_recorded(&one.base) {
-                sheet.untried(NOT_RECORDED);
-                continue;
-            }
-            sheet.tried();
-            if let Some(what) = one.base.end.unlike(&asked.end) {
-                sheet.error(one.case(), &format!("with the rows {order}: {what}"));
+            let round = Round { nodes: &nodes, ..one.prepared.round() };
+            if !one.answers_alike(stand, &round, &mut sheet, &format!("with the rows {order}")).await {
                 break;
             }
         }
@@ -70,15 +64,7 @@ async fn generation(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger
     }
     for one in based {
         let round = Round { history: History::Changed, ..one.prepared.round() };
-        let asked = one.prepared.ask(stand, &round).await;
-        if asked.is_not_recorded(&one.base) {
-            sheet.untried(NOT_RECORDED);
-            continue;
-        }
-        sheet.tried();
-        if let Some(what) = one.base.end.unlike(&asked.end) {
-            sheet.error(one.case(), &format!("with another generation of the same nodes: {what}"));
-        }
+        one.answers_alike(stand, &round, &mut sheet, "with another generation of the same nodes").await;
     }
     ledger.close(sheet);
 }
@@ -87,16 +73,8 @@ async fn time(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger) {
     let Some(mut sheet) = ledger.open(Check::FunctionTime) else { return };
     sheet.nothing(if based.is_empty() { NO_ANSWER } else { "all cases say that the time counts" });
     for one in based.iter().filter(|one| one.prepared.trial.time == Time::Ignored) {
-        let at = later(one.prepared.trial.at);
-        let asked = one.prepared.ask(stand, &Round { at, ..one.prepared.round() }).await;
-        if asked.is_not_recorded(&one.base) {
-            sheet.untried(NOT_RECORDED);
-            continue;
-        }
-        sheet.tried();
-        if let Some(what) = one.base.end.unlike(&asked.end) {
-            sheet.error(one.case(), &format!("nine days later: {what}"));
-        }
+        let round = Round { at: later(one.prepared.trial.at), ..one.prepared.round() };
+        one.answers_alike(stand, &round, &mut sheet, "nine days later").await;
     }
     ledger.close(sheet);
 }

@@ -11,7 +11,7 @@ use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::topology::{Finding, Forest};
 
 use super::check::Check;
-use super::report::Ledger;
+use super::report::{Ledger, Sheet};
 use super::round::{Asked, End, NOT_RECORDED, Prepared, Round, below};
 use super::stand::Stand;
 use super::trial::{Expected, History, Node, Trial};
@@ -38,6 +38,28 @@ impl Based<'_> {
     /// The name of the case, for findings.
     pub(super) fn case(&self) -> Option<&str> {
         Some(&self.prepared.trial.name)
+    }
+
+    /// Asks a round that differs from that of the case in nothing that counts, and says where its answer is another one. `false` if
+    /// it is; a round that asks for what was not recorded is no evidence.
+    pub(super) async fn answers_alike(
+        &self,
+        stand: &impl Stand,
+        round: &Round<'_>,
+        sheet: &mut Sheet,
+        differs: &str,
+    ) -> bool {
+        let asked = self.prepared.ask(stand, round).await;
+        if asked.is_not_recorded(&self.base) {
+            sheet.untried(NOT_RECORDED);
+            return true;
+        }
+        sheet.tried();
+        let unlike = self.base.end.unlike(&asked.end);
+        if let Some(what) = &unlike {
+            sheet.error(self.case(), &format!("{differs}: {what}"));
+        }
+        unlike.is_none()
     }
 }
 
@@ -200,15 +222,7 @@ async fn unused(stand: &impl Stand, based: &[Based<'_>], ledger: &mut Ledger, no
     sheet.nothing(nothing);
     for one in based.iter().filter(|one| !one.prepared.keys.is_empty()) {
         let round = Round { history: History::Unused, ..one.prepared.round() };
-        let asked = one.prepared.ask(stand, &round).await;
-        if asked.is_not_recorded(&one.base) {
-            sheet.untried(NOT_RECORDED);
-            continue;
-        }
-        sheet.tried();
-        if let Some(what) = one.base.end.unlike(&asked.end) {
-            sheet.error(one.case(), &format!("a dictionary lists a value that no node has any more, and {what}"));
-        }
+        one.answers_alike(stand, &round, &mut sheet, "with a value in a dictionary that no node has any more").await;
     }
     ledger.close(sheet);
 }
