@@ -52,7 +52,7 @@ pub use load::{LoadError, Needs};
 pub use maker::Maker;
 pub use metrics::Metrics;
 pub use processor::of_ended_children;
-pub use runtime::{Load, Options, Plugin, Runtime, StartError};
+pub use runtime::{Codegen, Load, Options, Plugin, Runtime, StartError};
 pub use voice::{LineLevel, LogLine, LogLines};
 
 /// The whole error chain in one line: the engine's outermost message holds frames, the cause is at its end.

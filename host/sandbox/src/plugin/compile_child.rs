@@ -85,7 +85,7 @@ fn compile(optimise: Optimise) -> wasmtime::Result<()> {
 fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits, Priority)> {
     let usage = || {
         wasmtime::format_err!(
-            "{SUBCOMMAND} takes a word (quick, optimised), seconds of processor time, bytes of memory and a priority (lowest, own), \
+            "{SUBCOMMAND} takes a word (baseline, quick, optimised), seconds of processor time, bytes of memory and a priority (lowest, own), \
              not {arguments:?}"
         )
     };
@@ -100,7 +100,7 @@ fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits, Prio
         }
         _ => return Err(usage()),
     };
-    let optimise = [Optimise::No, Optimise::Yes].into_iter().find(|optimise| optimise.word() == word);
+    let optimise = Optimise::ALL.into_iter().find(|optimise| optimise.word() == word);
     Ok((optimise.ok_or_else(usage)?, bounds, priority))
 }
 
@@ -134,14 +134,15 @@ mod tests {
         let (optimise, bounds, priority) = read(&["optimised", "20", "2147483648", "own"]).unwrap();
         assert_eq!((optimise, bounds.cpu.as_secs(), bounds.memory), (Optimise::Yes, 20, 2 << 30));
         assert_eq!(priority, Priority::Own);
+        assert_eq!(read(&["baseline", "1", "2147483648", "own"]).unwrap().0, Optimise::Baseline);
         assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default(), Priority::Lowest));
         for (arguments, words) in [
             (["quick", "61", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 61s"),
             (["quick", "0", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 0s"),
             (["quick", "1", "8589934592", "own"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
-            (["slow", "1", "2147483648", "own"], "compile-plugin takes a word (quick, optimised)"),
-            (["quick", "1", "-1", "own"], "compile-plugin takes a word (quick, optimised)"),
-            (["quick", "1", "2147483648", "high"], "compile-plugin takes a word (quick, optimised)"),
+            (["slow", "1", "2147483648", "own"], "compile-plugin takes a word (baseline, quick, optimised)"),
+            (["quick", "1", "-1", "own"], "compile-plugin takes a word (baseline, quick, optimised)"),
+            (["quick", "1", "2147483648", "high"], "compile-plugin takes a word (baseline, quick, optimised)"),
         ] {
             let error = read(&arguments).unwrap_err();
             assert!(error.starts_with(words), "{error}");

@@ -19,6 +19,7 @@ use super::cache::Cache;
 use super::compile::{self, Compiler};
 use super::engine::Optimise;
 use super::load::LoadError;
+use super::runtime::Codegen;
 use super::metrics::Metrics;
 
 /// A component in machine code.
@@ -30,6 +31,7 @@ pub(super) struct Code {
 /// All machine code of the process.
 pub(super) struct Components {
     engine: Engine,
+    codegen: Codegen,
     compiler: Compiler,
     cache: Option<Cache>,
     metrics: Metrics,
@@ -39,8 +41,14 @@ pub(super) struct Components {
 }
 
 impl Components {
-    pub(super) fn new(engine: Engine, compiler: Compiler, cache: Option<Cache>, metrics: Metrics) -> Self {
-        Self { engine, compiler, cache, metrics, turn: Semaphore::new(1), in_use: Mutex::default() }
+    pub(super) fn new(
+        engine: Engine,
+        codegen: Codegen,
+        compiler: Compiler,
+        cache: Option<Cache>,
+        metrics: Metrics,
+    ) -> Self {
+        Self { engine, codegen, compiler, cache, metrics, turn: Semaphore::new(1), in_use: Mutex::default() }
     }
 
     pub(super) fn cache(&self) -> Option<&Cache> {
@@ -61,19 +69,23 @@ impl Components {
     }
 
     /// A plugin of others, as good as it can be had without waiting: optimised if it was optimised before, since then
-    /// it has proved itself; otherwise the quick way.
+    /// it has proved itself; otherwise the quick way, or the quickest one, if that is what this engine takes.
     pub(super) async fn foreign(
         &self,
         digest: Digest,
         bytes: &[u8],
         bounds: &CompileLimits,
     ) -> Result<Arc<Code>, LoadError> {
-        for optimise in [Optimise::Yes, Optimise::No] {
-            if let Some(code) = self.at_hand(digest, optimise).await {
+        let (kinds, otherwise): (&[Optimise], Optimise) = match self.codegen {
+            Codegen::Service => (&[Optimise::Yes, Optimise::No], Optimise::No),
+            Codegen::Baseline => (&[Optimise::Baseline], Optimise::Baseline),
+        };
+        for optimise in kinds {
+            if let Some(code) = self.at_hand(digest, *optimise).await {
                 return Ok(code);
             }
         }
-        self.compile(digest, bytes, Optimise::No, self.cache.as_ref(), bounds).await
+        self.compile(digest, bytes, otherwise, self.cache.as_ref(), bounds).await
     }
 
     /// A plugin of others that has proved itself.

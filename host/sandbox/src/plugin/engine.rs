@@ -12,7 +12,7 @@ use wasmtime::{Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingA
 
 pub(super) use settings::{Optimise, Threads, settings};
 
-use super::runtime::Options;
+use super::runtime::{Codegen, Options};
 
 /// What host functions have of the stack of a call, beyond what WebAssembly may use of it. It must never run out: an
 /// overflow there ends the process.
@@ -53,7 +53,11 @@ fn pool(calls: usize) -> PoolingAllocationConfig {
 ///
 /// The ticker is a thread of its own: a task could be starved by the very guest that it should stop.
 pub(super) fn start(options: Options) -> Result<Engine, super::StartError> {
-    let mut config = settings(Optimise::Yes, Threads::All);
+    let images = match options.codegen {
+        Codegen::Service => Optimise::Yes,
+        Codegen::Baseline => Optimise::Baseline,
+    };
+    let mut config = settings(images, Threads::All);
     // Neither is part of an image: what was compiled for one stack runs on another.
     config.max_wasm_stack(options.stack).async_stack_size(options.stack + HOST_STACK);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.calls)));

@@ -37,6 +37,17 @@ const THREADS: usize = 2;
 /// strangers keep one processor busy at most, and a scan waits only for the few before it.
 const SCANS: usize = 1;
 
+/// How a plugin of others becomes machine code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Codegen {
+    /// The quick way at first, and optimised once it has proved itself.
+    #[default]
+    Service,
+    /// In one pass, in a tenth of the time of the quick way; the code is slower, and no other engine takes it. For an author
+    /// who looks at each save.
+    Baseline,
+}
+
 /// What the operator decides about all plugins together: it belongs to the engine, which they share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -46,6 +57,8 @@ pub struct Options {
     pub calls: usize,
     /// [`Limit::ProcessMemory`], bytes.
     pub memory: usize,
+    /// What compiles plugins of others.
+    pub codegen: Codegen,
 }
 
 impl Default for Options {
@@ -54,6 +67,7 @@ impl Default for Options {
             stack: Limit::Stack.fixed().size(),
             calls: Limit::ProcessCalls.fixed().size(),
             memory: Limit::ProcessMemory.fixed().size(),
+            codegen: Codegen::default(),
         }
     }
 }
@@ -130,7 +144,7 @@ impl Runtime {
         let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
         let threads = Threads::start()?;
         let turns = Arc::new(Semaphore::new(options.calls));
-        let components = Components::new(engine.clone(), compiler, cache, metrics.clone());
+        let components = Components::new(engine.clone(), options.codegen, compiler, cache, metrics.clone());
         let scans = Arc::new(Semaphore::new(SCANS));
         let memory = Shares::new(options.memory);
         let calls = AtomicU64::new(0);
@@ -159,7 +173,8 @@ impl Runtime {
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
     ///
-    /// Foreign bytes are compiled without optimisation; [`Plugin::optimise`] does the rest once they are active. Cancel
+    /// Foreign bytes are compiled without optimisation; [`Plugin::optimise`] does the rest once they are active, unless
+    /// [`Codegen::Baseline`] was asked for. Cancel
     /// safe: a compiler process without a caller is killed.
     ///
     /// # Errors
@@ -199,8 +214,10 @@ impl RuntimeInner {
         let builtin = builtin::of(&digest);
         let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
         let code = match builtin {
-            Some(builtin) => self.components.embedded(builtin, &limits.compile).await?,
-            None => self.components.foreign(digest, &bytes, &limits.compile).await?,
+            Some(builtin) if self.options.codegen == Codegen::Service => {
+                self.components.embedded(builtin, &limits.compile).await?
+            }
+            _ => self.components.foreign(digest, &bytes, &limits.compile).await?,
         };
         // The code may be shared, the limits are those of this load.
         super::load::check_resources(&code.component, &limits.store)?;
@@ -351,7 +368,7 @@ impl Plugin {
     ///
     /// [`LoadError`]; the plugin continues with the image it has.
     pub async fn optimise(&self) -> Result<(), LoadError> {
-        if self.loaded.linked.load().code.optimise == Optimise::Yes {
+        if self.shared.options.codegen == Codegen::Baseline || self.loaded.linked.load().code.optimise == Optimise::Yes {
             return Ok(());
         }
         let plugin = self.clone();

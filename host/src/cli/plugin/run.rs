@@ -27,7 +27,7 @@ use topoloom_workshop::rounds::{Ask, Configured, Desk, Exchanges, Live, NoAnswer
 
 use super::inspect::config::{self, Given};
 use super::place::{PluginPlace, RegistryArgs};
-use super::sandbox::{self, ProfileArg};
+use super::sandbox::{Engines, ProfileArg};
 use super::target::{Component, Target, patient};
 use super::watch::{self, Files, Next, Saves};
 use crate::cli::desk::{read_existing, read_recording};
@@ -36,7 +36,6 @@ use crate::cluster;
 use crate::endpoints::recording::{Recorder, Recording};
 use crate::endpoints::vault::Vault;
 use crate::endpoints::{Outside, Tape};
-use crate::plugin::Runtime;
 use crate::topology::convert;
 
 /// Flags of `plugin run`.
@@ -91,7 +90,7 @@ pub(in crate::cli) struct PluginRunArgs {
 struct Session {
     args: PluginRunArgs,
     target: Target,
-    runtime: Runtime,
+    engines: Engines,
     client: Option<cluster::Connection>,
     /// Standard input is read once.
     piped: Option<Nodes>,
@@ -122,8 +121,8 @@ pub(super) async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     let target = Target::at(&args.plugin);
-    let runtime = sandbox::runtime()?;
-    let session = Session { args, target, runtime, client, piped };
+    let engines = if args.watch { Engines::of_saves()? } else { Engines::of_service()? };
+    let session = Session { args, target, engines, client, piped };
     if session.args.watch {
         return session.watch().await;
     }
@@ -209,8 +208,7 @@ impl Session {
         let args = &self.args;
         let given = args.config.as_deref().map(|path| config::read(path, args.source.as_ref())).transpose()?;
         let component = self.target.component_until(&args.registry, stop).await?;
-        let desk =
-            Desk::open(&self.runtime, Arc::clone(&component.bytes), self.limits(given.as_ref(), &component)).await?;
+        let desk = self.engines.open(&component.bytes, self.limits(given.as_ref(), &component)).await?;
         let description = desk.describe().await.end.context("describe")?;
         let desk = desk.named(self.source(given.as_ref(), &description));
         let config = given.as_ref().map_or_else(|| json!({}), |given| given.config().clone());

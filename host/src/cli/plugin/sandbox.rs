@@ -13,11 +13,12 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use topoloom_core::names::SourceName;
 use topoloom_core::plugin::{Description, Limit, LimitSetting, Limits};
+use topoloom_workshop::rounds::Desk;
 
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
 use crate::plugin::cache::{Cache, CacheKey, CacheOptions};
-use crate::plugin::{Compiler, Load, LoadError, Metrics, Options, Plugin, Runtime};
+use crate::plugin::{Codegen, Compiler, Load, LoadError, Metrics, Options, Plugin, Runtime};
 
 /// The folder in that for caches of this user.
 const FOLDER: &str = "topoloom";
@@ -46,6 +47,52 @@ impl ProfileArg {
     }
 }
 
+/// The engines of a command that may see many versions of a plugin.
+pub(super) struct Engines {
+    /// Compiles in a tenth of the time, and keeps nothing: after the next save it is another plugin.
+    baseline: Option<Runtime>,
+    service: Runtime,
+}
+
+impl Engines {
+    /// That of a host alone.
+    pub(super) fn of_service() -> anyhow::Result<Self> {
+        Ok(Self { baseline: None, service: runtime()? })
+    }
+
+    /// For a plugin that is saved again and again.
+    pub(super) fn of_saves() -> anyhow::Result<Self> {
+        let options = Options { memory: usize::MAX, codegen: Codegen::Baseline, ..Options::default() };
+        // No machine that we build for lacks it, but for processors without AVX; then each save takes longer.
+        let baseline = Runtime::start_with(compiler(), options, Metrics::default(), None)
+            .inspect_err(|error| tracing::debug!(%error, "plugins are compiled as in a host"));
+        Ok(Self { baseline: baseline.ok(), ..Self::of_service()? })
+    }
+
+    /// A plugin at a desk. What the quickest compiler cannot compile, a host still may.
+    pub(super) async fn open(&self, bytes: &Arc<[u8]>, limits: Limits) -> Result<Desk, LoadError> {
+        if let Some(baseline) = &self.baseline {
+            let opened = Desk::open(baseline, Arc::clone(bytes), limits.clone()).await;
+            match &opened {
+                Err(error) if is_of_compiler(error) => tracing::debug!(%error, "compiled as in a host"),
+                _ => return opened,
+            }
+        }
+        Desk::open(&self.service, Arc::clone(bytes), limits).await
+    }
+}
+
+/// Whether another compiler may have more success.
+const fn is_of_compiler(error: &LoadError) -> bool {
+    use LoadError::{Compile, CompileLimit, CompilerFault, Image};
+    matches!(error, Compile { .. } | CompilerFault { .. } | CompileLimit { .. } | Image { .. })
+}
+
+/// In a process of this executable.
+fn compiler() -> Compiler {
+    Compiler::AtDesk { exe: super::super::executable() }
+}
+
 /// An engine that keeps what it compiles for the next command of this user.
 pub(super) fn runtime() -> anyhow::Result<Runtime> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -59,8 +106,7 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
     });
     // One plugin at a time, so no bound on all of them.
     let options = Options { memory: usize::MAX, ..Options::default() };
-    let compiler = Compiler::AtDesk { exe: super::super::executable() };
-    Ok(Runtime::start_with(compiler, options, Metrics::default(), cache)?)
+    Ok(Runtime::start_with(compiler(), options, Metrics::default(), cache)?)
 }
 
 /// The cache in a folder for caches.

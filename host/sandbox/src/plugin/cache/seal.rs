@@ -60,6 +60,7 @@ impl ImageIdentity {
         module.push(match self.optimise {
             Optimise::No => 0,
             Optimise::Yes => 1,
+            Optimise::Baseline => 2,
         });
         module
     }

@@ -3,7 +3,7 @@
 //! Part of three programs that must agree, or images are refused: this library, its compiler process, and the build
 //! script, which compiles the embedded plugins. So nothing here but the engine itself is used.
 
-use wasmtime::{Config, OptLevel, WasmBacktraceDetails};
+use wasmtime::{Config, OptLevel, Strategy, WasmBacktraceDetails};
 
 /// Address space of a linear memory and behind it: so much that no bound has to be checked by code.
 const RESERVED: u64 = 4 << 30;
@@ -12,9 +12,11 @@ const GUARD: u64 = 32 << 20;
 /// Functions named in a trap report: enough to see a cycle of recursion, too few to fill a status.
 const FRAMES: usize = 20;
 
-/// How much work the compiler puts into an image. Images of both kinds load into one engine.
+/// How much work the compiler puts into an image. The last two kinds load into one engine, the first one into another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Optimise {
+    /// In one pass (Winch): a tenth of the time of the next kind. For a look at a desk, never for service.
+    Baseline,
     /// Fast to compile, slower to run: to find out quickly whether a plugin works at all.
     No,
     /// For service.
@@ -22,9 +24,13 @@ pub(crate) enum Optimise {
 }
 
 impl Optimise {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Baseline, Self::No, Self::Yes];
+
     /// The word for metrics, and for the compiler process.
     pub(crate) const fn word(self) -> &'static str {
         match self {
+            Self::Baseline => "baseline",
             Self::No => "quick",
             Self::Yes => "optimised",
         }
@@ -66,10 +72,11 @@ pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))
         // Function names come from the name section. DWARF of a stranger is not read in this process.
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
-        .parallel_compilation(threads == Threads::All)
-        .cranelift_opt_level(match optimise {
-            Optimise::No => OptLevel::None,
-            Optimise::Yes => OptLevel::Speed,
-        });
+        .parallel_compilation(threads == Threads::All);
+    match optimise {
+        Optimise::Baseline => config.strategy(Strategy::Winch),
+        Optimise::No => config.cranelift_opt_level(OptLevel::None),
+        Optimise::Yes => config.cranelift_opt_level(OptLevel::Speed),
+    };
     config
 }
