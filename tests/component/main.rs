@@ -13,6 +13,7 @@
 )]
 
 mod alike;
+mod baseline;
 mod cache;
 mod chart;
 mod desk;

@@ -233,6 +233,7 @@ impl RunArgs {
                 stack: self.plugin_stack.as_usize(),
                 calls: usize::try_from(self.plugin_calls).unwrap_or(usize::MAX),
                 memory: self.plugin_memory.as_usize(),
+                codegen: plugin::Codegen::Service,
             },
             locks,
             lending,

@@ -21,7 +21,7 @@ use super::Digest;
 use super::builtin::Builtin;
 use super::cache::Verified;
 use super::compile_child::{OUT_OF_MEMORY, PANICKED, SUBCOMMAND, UNCONFINED};
-use super::confine::{Priority, seconds};
+use super::confine::{Effort, seconds};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 
@@ -55,8 +55,13 @@ pub enum Compiler {
         /// The executable, this binary itself (`/proc/self/exe` survives its replacement on disk).
         exe: PathBuf,
     },
-    /// The same at the priority of this process: at a desk a person waits for it, and nothing else that is ours.
+    /// The same at the priority of this process and on all processors: at a desk a person waits for it, and nothing else that is ours.
     AtDesk {
+        /// As above.
+        exe: PathBuf,
+    },
+    /// The same at the priority of this process, on one processor as in a host: to be measured.
+    Measured {
         /// As above.
         exe: PathBuf,
     },
@@ -71,9 +76,10 @@ impl Compiler {
         optimise: Optimise,
         bounds: &CompileLimits,
     ) -> Result<(Component, Vec<u8>), LoadError> {
-        let (exe, priority) = match self {
-            Self::Child { exe } => (exe, Priority::Lowest),
-            Self::AtDesk { exe } => (exe, Priority::Own),
+        let (exe, effort) = match self {
+            Self::Child { exe } => (exe, Effort::Lowest),
+            Self::AtDesk { exe } => (exe, Effort::All),
+            Self::Measured { exe } => (exe, Effort::One),
         };
         let failed = |what: &'static str| {
             let exe = exe.display().to_string();
@@ -81,7 +87,7 @@ impl Compiler {
         };
         let mut child = Command::new(exe)
             .args([SUBCOMMAND, optimise.word(), &seconds(bounds.cpu).to_string(), &bounds.memory.to_string()])
-            .arg(priority.word())
+            .arg(effort.word())
             .env_clear()
             .envs(ALLOCATOR.iter().copied())
             .current_dir("/")

@@ -11,7 +11,7 @@ use topoloom_core::plugin::{Amount, CompileLimits, Limit, LimitSetting};
 use topoloom_core::text;
 use wasmtime::Engine;
 
-use super::confine::{Priority, confine};
+use super::confine::{Effort, confine};
 use super::engine::{Optimise, Threads, settings};
 
 /// The hidden subcommand of the binary that ends in [`main`].
@@ -32,21 +32,20 @@ pub fn main(arguments: &[String]) -> ExitCode {
     // The one reader is the process that started us.
     let say = |words: &str| writeln!(io::stderr(), "{words}").unwrap_or_default();
     let complain = |error: &wasmtime::Error| say(&super::chain(error));
-    let read = read(arguments).map(|(optimise, bounds, priority)| (optimise, confine(&bounds, priority)));
-    let optimise = match read {
-        Ok((optimise, Ok(()))) => optimise,
-        Ok((_, Err(error))) => {
-            complain(&error);
-            return ExitCode::from(UNCONFINED);
-        }
+    let (optimise, bounds, effort) = match read(arguments) {
+        Ok(read) => read,
         Err(error) => {
             complain(&error);
             return ExitCode::FAILURE;
         }
     };
+    if let Err(error) = confine(&bounds, effort) {
+        complain(&error);
+        return ExitCode::from(UNCONFINED);
+    }
     // The place of a panic is a path of the machine that built the engine.
     set_hook(Box::new(|_| {}));
-    match caught(|| compile(optimise)) {
+    match caught(|| compile(optimise, effort.threads())) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             complain(&error);
@@ -71,10 +70,10 @@ fn is_out_of_memory(error: &wasmtime::Error) -> bool {
         || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
-fn compile(optimise: Optimise) -> wasmtime::Result<()> {
+fn compile(optimise: Optimise, threads: Threads) -> wasmtime::Result<()> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
-    let image = Engine::new(&settings(optimise, Threads::One))?.precompile_component(&bytes)?;
+    let image = Engine::new(&settings(optimise, threads))?.precompile_component(&bytes)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(&image)?;
     stdout.flush()?;
@@ -82,26 +81,26 @@ fn compile(optimise: Optimise) -> wasmtime::Result<()> {
 }
 
 /// What the process that started this one asks for.
-fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits, Priority)> {
+fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits, Effort)> {
     let usage = || {
         wasmtime::format_err!(
-            "{SUBCOMMAND} takes a word (baseline, quick, optimised), seconds of processor time, bytes of memory and a priority (lowest, own), \
+            "{SUBCOMMAND} takes a word (baseline, quick, optimised), seconds of processor time, bytes of memory and an effort (lowest, one, all), \
              not {arguments:?}"
         )
     };
-    let (word, bounds, priority) = match arguments {
-        [word] => (word, CompileLimits::default(), Priority::Lowest),
-        [word, seconds, bytes, priority] => {
+    let (word, bounds, effort) = match arguments {
+        [word] => (word, CompileLimits::default(), Effort::Lowest),
+        [word, seconds, bytes, effort] => {
             let number = |text: &str| text.parse::<u64>().map_err(|_| usage());
             let cpu = within(Limit::CompileCpu, Amount::seconds(number(seconds)?))?.time();
             let memory = within(Limit::CompileMemory, Amount::Bytes(number(bytes)?))?.size();
-            let priority = Priority::ALL.into_iter().find(|known| known.word() == priority).ok_or_else(usage)?;
-            (word, CompileLimits { cpu, memory }, priority)
+            let effort = Effort::ALL.into_iter().find(|known| known.word() == effort).ok_or_else(usage)?;
+            (word, CompileLimits { cpu, memory }, effort)
         }
         _ => return Err(usage()),
     };
     let optimise = Optimise::ALL.into_iter().find(|optimise| optimise.word() == word);
-    Ok((optimise.ok_or_else(usage)?, bounds, priority))
+    Ok((optimise.ok_or_else(usage)?, bounds, effort))
 }
 
 /// The range is that of the table, for every caller.
@@ -131,17 +130,17 @@ mod tests {
             let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
             super::read(&arguments).map_err(|error| error.to_string())
         };
-        let (optimise, bounds, priority) = read(&["optimised", "20", "2147483648", "own"]).unwrap();
+        let (optimise, bounds, effort) = read(&["optimised", "20", "2147483648", "all"]).unwrap();
         assert_eq!((optimise, bounds.cpu.as_secs(), bounds.memory), (Optimise::Yes, 20, 2 << 30));
-        assert_eq!(priority, Priority::Own);
-        assert_eq!(read(&["baseline", "1", "2147483648", "own"]).unwrap().0, Optimise::Baseline);
-        assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default(), Priority::Lowest));
+        assert_eq!(effort, Effort::All);
+        assert_eq!(read(&["baseline", "1", "2147483648", "one"]).unwrap().0, Optimise::Baseline);
+        assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default(), Effort::Lowest));
         for (arguments, words) in [
-            (["quick", "61", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 61s"),
-            (["quick", "0", "2147483648", "own"], "the limit compile-cpu must be 1s to 60s, not 0s"),
-            (["quick", "1", "8589934592", "own"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
-            (["slow", "1", "2147483648", "own"], "compile-plugin takes a word (baseline, quick, optimised)"),
-            (["quick", "1", "-1", "own"], "compile-plugin takes a word (baseline, quick, optimised)"),
+            (["quick", "61", "2147483648", "one"], "the limit compile-cpu must be 1s to 60s, not 61s"),
+            (["quick", "0", "2147483648", "one"], "the limit compile-cpu must be 1s to 60s, not 0s"),
+            (["quick", "1", "8589934592", "one"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
+            (["slow", "1", "2147483648", "one"], "compile-plugin takes a word (baseline, quick, optimised)"),
+            (["quick", "1", "-1", "one"], "compile-plugin takes a word (baseline, quick, optimised)"),
             (["quick", "1", "2147483648", "high"], "compile-plugin takes a word (baseline, quick, optimised)"),
         ] {
             let error = read(&arguments).unwrap_err();

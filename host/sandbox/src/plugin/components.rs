@@ -19,8 +19,8 @@ use super::cache::Cache;
 use super::compile::{self, Compiler};
 use super::engine::Optimise;
 use super::load::LoadError;
-use super::runtime::Codegen;
 use super::metrics::Metrics;
+use super::runtime::Codegen;
 
 /// A component in machine code.
 pub(super) struct Code {

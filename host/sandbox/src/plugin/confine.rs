@@ -13,23 +13,36 @@ use seccompiler::{
 };
 use topoloom_core::plugin::CompileLimits;
 
-/// What a compile waits for.
+use super::engine::Threads;
+
+/// What of the machine a compile takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Priority {
-    /// For everything else on the machine: in a host, whose other sources work meanwhile.
+pub(super) enum Effort {
+    /// What everything else on the machine leaves of one processor: in a host, whose other sources work meanwhile.
     Lowest,
-    /// For what the process that started it waits for.
-    Own,
+    /// One processor, at the priority of the process that started it.
+    One,
+    /// All processors, at that priority: a person waits.
+    All,
 }
 
-impl Priority {
-    pub(super) const ALL: [Self; 2] = [Self::Lowest, Self::Own];
+impl Effort {
+    pub(super) const ALL: [Self; 3] = [Self::Lowest, Self::One, Self::All];
 
     /// Its word on the command line of the compiler process.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Lowest => "lowest",
-            Self::Own => "own",
+            Self::One => "one",
+            Self::All => "all",
+        }
+    }
+
+    /// How many threads compile.
+    pub(super) fn threads(self) -> Threads {
+        match self {
+            Self::Lowest | Self::One => Threads::One,
+            Self::All => Threads::All,
         }
     }
 
@@ -37,12 +50,12 @@ impl Priority {
     fn nice(self) -> i32 {
         match self {
             Self::Lowest => 19,
-            Self::Own => 0,
+            Self::One | Self::All => 0,
         }
     }
 }
 
-/// What a process needs that has its files open and computes on one thread. Everything else is `EPERM`.
+/// What a process needs that has its files open and its threads started, and computes. Everything else is `EPERM`.
 const CALLS: [i64; 26] = [
     libc::SYS_read,
     libc::SYS_readv,
@@ -75,12 +88,12 @@ const CALLS: [i64; 26] = [
 /// Memory, as long as no code can run in it. The protection is the third argument of both.
 const MEMORY_CALLS: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 
-/// A signal to itself, by which `abort` ends a process. The first argument is the process, or its only thread.
+/// A signal to itself, by which `abort` ends a process. The first argument is the process, or its first thread.
 const SIGNAL_CALLS: [i64; 2] = [libc::SYS_tgkill, libc::SYS_tkill];
 
 /// Takes away from this process what a compile does not need. It cannot be undone.
-pub(super) fn confine(bounds: &CompileLimits, priority: Priority) -> wasmtime::Result<()> {
-    rustix::process::nice(priority.nice())?;
+pub(super) fn confine(bounds: &CompileLimits, effort: Effort) -> wasmtime::Result<()> {
+    rustix::process::nice(effort.nice())?;
     // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     // The first number causes SIGXCPU, which shows the reason; the second SIGKILL, which could have any reason.
@@ -90,7 +103,23 @@ pub(super) fn confine(bounds: &CompileLimits, priority: Priority) -> wasmtime::R
     limit(Resource::As, memory, memory)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Fsize, 0, 0)?;
+    if effort.threads() == Threads::All {
+        start_threads()?;
+    }
     forbid_the_rest()
+}
+
+/// The threads of the compiler: the filter lets no thread start another one.
+fn start_threads() -> wasmtime::Result<()> {
+    rayon::ThreadPoolBuilder::new().num_threads(compiling()).build_global()?;
+    // What a thread does at its start is not among the allowed calls: all of them have to be beyond it.
+    rayon::broadcast(|_| ());
+    Ok(())
+}
+
+/// More threads than that gain little, and each one needs address space, which has a limit.
+fn compiling() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().min(8))
 }
 
 fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()> {
@@ -100,7 +129,7 @@ fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()>
 /// No system calls from here on but those above.
 fn forbid_the_rest() -> wasmtime::Result<()> {
     let Ok(here) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    match seccompiler::apply_filter(&filter(here)?) {
+    match seccompiler::apply_filter_all_threads(&filter(here)?) {
         // A kernel, or something that poses as one, without such filters: the limits have to do.
         Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error)) if is_unknown(&error) => Ok(()),
         Err(error) => Err(wasmtime::Error::from(error).context(

@@ -43,8 +43,8 @@ pub enum Codegen {
     /// The quick way at first, and optimised once it has proved itself.
     #[default]
     Service,
-    /// In one pass, in a tenth of the time of the quick way; the code is slower, and no other engine takes it. For an author
-    /// who looks at each save.
+    /// In one pass (Winch), in a quarter of the time of the quick way; the code is slower, and no other engine takes it. For an
+    /// author who looks at each save.
     Baseline,
 }
 
@@ -368,7 +368,8 @@ impl Plugin {
     ///
     /// [`LoadError`]; the plugin continues with the image it has.
     pub async fn optimise(&self) -> Result<(), LoadError> {
-        if self.shared.options.codegen == Codegen::Baseline || self.loaded.linked.load().code.optimise == Optimise::Yes {
+        if self.shared.options.codegen == Codegen::Baseline || self.loaded.linked.load().code.optimise == Optimise::Yes
+        {
             return Ok(());
         }
         let plugin = self.clone();

@@ -15,7 +15,7 @@ const FRAMES: usize = 20;
 /// How much work the compiler puts into an image. The last two kinds load into one engine, the first one into another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Optimise {
-    /// In one pass (Winch): a tenth of the time of the next kind. For a look at a desk, never for service.
+    /// In one pass (Winch): a quarter of the time of the next kind. For a look at a desk, never for service.
     Baseline,
     /// Fast to compile, slower to run: to find out quickly whether a plugin works at all.
     No,
@@ -74,7 +74,8 @@ pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .parallel_compilation(threads == Threads::All);
     match optimise {
-        Optimise::Baseline => config.strategy(Strategy::Winch),
+        // What is around the functions of a plugin is made by the other compiler all the same.
+        Optimise::Baseline => config.strategy(Strategy::Winch).cranelift_opt_level(OptLevel::None),
         Optimise::No => config.cranelift_opt_level(OptLevel::None),
         Optimise::Yes => config.cranelift_opt_level(OptLevel::Speed),
     };
