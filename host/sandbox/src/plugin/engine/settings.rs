@@ -74,7 +74,8 @@ pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
         .parallel_compilation(threads == Threads::All);
     match optimise {
-        // What is around the functions of a plugin is made by the other compiler all the same.
+        // What is around the functions of a plugin is made by the other compiler all the same. Without addresses of the code, a
+        // report of a trap would name no function.
         Optimise::Baseline => config.strategy(Strategy::Winch).cranelift_opt_level(OptLevel::None),
         Optimise::No => config.cranelift_opt_level(OptLevel::None),
         Optimise::Yes => config.cranelift_opt_level(OptLevel::Speed),
