@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use topoloom_tests::pages::{page, root};
 use topoloom_tests::tools::{Tool, folder};
+use topoloom_tests::vendor::caches;
 
 use crate::guests::host;
 
@@ -74,7 +75,9 @@ fn build(project: &Path, tool: Tool) {
     let before = folder(tool).unwrap().into_iter();
     let path = std::env::join_paths(before.chain(std::env::split_paths(&path))).unwrap();
     for verb in ["build", "test"] {
-        run(Command::new(host()).args(["plugin", verb]).current_dir(project).env("PATH", &path));
+        let mut command = Command::new(host());
+        command.args(["plugin", verb]).current_dir(project).env("PATH", &path);
+        run(command.env("XDG_CACHE_HOME", caches().unwrap()));
     }
     assert!(project.join("racks.wasm").is_file());
 }

@@ -8,38 +8,32 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use topoloom_simulator::Authority;
 use topoloom_tests::pages::{self, Run, blocks, commands, page};
-use topoloom_tests::registry::{Auth, Registry};
-use topoloom_tests::scene::{NAMESPACE, Scene};
-use topoloom_tests::tools::Tool;
+use topoloom_tests::scene::NAMESPACE;
 use topoloom_tests::vendor::Vendor;
-
-use super::{MEASURE, NODES};
 
 /// The first line of `topoloom plugin test` for a component that a host would accept.
 const PASSES: &str = "pass  file-loads";
 
 /// A page, and what is not at its place here.
-struct Reader {
-    vendor: Vendor,
+struct Reader<'a> {
+    vendor: &'a mut Vendor,
     page: &'static str,
     /// Addresses on the page, and what is in their place here.
     instead: Vec<(&'static str, String)>,
 }
 
-impl Reader {
-    /// Follows the whole page: of each block one word of it, and the words that it must print.
-    async fn follow(mut self, wanted: &[(&str, &[&str])]) -> Result<Vendor> {
+impl Reader<'_> {
+    /// Follows the whole page: of each block one word of it, and the words that it must print. Returns what each block printed.
+    async fn follow(self, wanted: &[(&str, &[&str])]) -> Result<Vec<String>> {
         let blocks = commands(&page(self.page)?)?;
         let ours: Vec<_> = blocks.iter().filter(|block| !matches!(block.run, Run::ByHand(_))).collect();
         ensure!(ours.len() == wanted.len(), "{} has {} blocks, not {}", self.page, ours.len(), wanted.len());
+        let mut all = Vec::new();
         for (block, (word, says)) in ours.into_iter().zip(wanted) {
             let place = format!("{}:{}", self.page, block.line);
             ensure!(block.text.contains(word), "{place}: no {word:?} in {}", block.text);
-            // The vendor of the language has done that: for 20 s of processor time.
-            let mut text: String =
-                block.text.lines().filter(|line| *line != MEASURE).map(|line| format!("{line}\n")).collect();
+            let mut text = block.text.clone();
             for (address, instead) in &self.instead {
                 text = text.replace(address, instead);
             }
@@ -49,23 +43,35 @@ impl Reader {
                     running.until_says(words).await;
                 }
                 running.interrupt().await.with_context(|| place.clone())?;
+                all.push(String::new());
                 continue;
             }
             let said = self.vendor.follow(&text).await.with_context(|| place.clone())?;
             for words in *says {
                 ensure!(said.contains(words), "{place} does not print {words:?}: {said}");
             }
+            all.push(said);
         }
-        Ok(self.vendor)
+        Ok(all)
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_the_first_plugin_does_what_it_says() -> Result<()> {
-    let scene = Scene::new().await?;
-    scene.nodes(&NODES).await?;
-    let vendor = Vendor::new("page-first-plugin", &[]).await?.with_cluster(&scene.plane).await?;
-    let reader = Reader { vendor, page: "docs/vendors/first-plugin.md", instead: Vec::new() };
+/// The three commands that `topoloom plugin new` prints are those of its page, in their order.
+fn has_what_is_printed(path: &str, printed: &str) -> Result<()> {
+    let steps = super::commands(printed);
+    ensure!(steps.len() == 3, "three commands come next: {printed}");
+    let blocks = commands(&page(path)?)?;
+    let mut lines = blocks.iter().flat_map(|block| block.text.lines());
+    // A page has a line for each command; some are one line of the program.
+    for part in steps.iter().flat_map(|step| step.split_once(" && ").map_or(vec![step.as_str()], |(a, b)| vec![a, b])) {
+        ensure!(lines.any(|line| line == part), "{path} has no {part:?} where it is printed: {printed}");
+    }
+    Ok(())
+}
+
+/// The page of the first plugin, in Rust. The vendor has a cluster.
+pub(super) async fn the_first_plugin(vendor: &mut Vendor) -> Result<()> {
+    let path = "docs/vendors/first-plugin.md";
     let tree = ["nodeLabels", "example.com/rack", "3 of 4 nodes have a place in 2 groups", "a7", "b1"];
     let pushed = format!("racks 0.1.0 pushed to {NAMESPACE}/racks-plugin[plugin.wasm], with its signature");
     let wanted: [(&str, &[&str]); 9] = [
@@ -79,21 +85,23 @@ async fn the_page_of_the_first_plugin_does_what_it_says() -> Result<()> {
         ("plugin inspect", &["racks 0.1.0", "nodeLabels", "example.com/rack"]),
         ("plugin push", &[&pushed]),
     ];
-    let vendor = reader.follow(&wanted).await?;
+    let said = Reader { vendor, page: path, instead: Vec::new() }.follow(&wanted).await?;
+    has_what_is_printed(path, &said[0])?;
+    super::is_on_the_page("rust", &said[2])?;
     // What the page says about files.
     for name in ["src/lib.rs", "tests/racks.rs", "cases/first", "topoloom-plugin.yaml", "vendor/topoloom-sdk"] {
         ensure!(vendor.at(name).exists(), "{name}");
     }
     ensure!(vendor.at(".github/workflows/plugin.yml").is_file());
-    scene.plane.stop().await
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_about_services_does_what_it_says() -> Result<()> {
     let (service, _served) = service().await?;
-    let vendor = Vendor::new("page-http", &[]).await?;
-    let reader = Reader { vendor, page: "docs/vendors/http.md", instead: vec![("127.0.0.1:8080", service)] };
-    let vendor = reader
+    let mut vendor = Vendor::new("page-http", &[]).await?;
+    let instead = vec![("127.0.0.1:8080", service)];
+    Reader { vendor: &mut vendor, page: "docs/vendors/http.md", instead }
         .follow(&[
             ("plugin new", &["src/lib.rs is the discoverer"]),
             ("cargo test", &["test result: ok. 1 passed", "listed 0.1.0", PASSES]),
@@ -121,29 +129,33 @@ async fn service() -> Result<(String, JoinSet<()>)> {
     Ok((address, served))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_about_python_does_what_it_says() -> Result<()> {
-    of_a_runtime("python", Tool::ComponentizePy, "docs/vendors/python.md", "Ran 1 test").await
+/// The page of Python.
+pub(super) async fn python(vendor: &mut Vendor, registry: &str) -> Result<()> {
+    of_a_runtime(vendor, registry, "python", "docs/vendors/python.md", "Ran 1 test").await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_about_javascript_does_what_it_says() -> Result<()> {
-    of_a_runtime("javascript", Tool::ComponentizeJs, "docs/vendors/javascript.md", "pass 1").await
+/// The page of JavaScript.
+pub(super) async fn javascript(vendor: &mut Vendor, registry: &str) -> Result<()> {
+    of_a_runtime(vendor, registry, "javascript", "docs/vendors/javascript.md", "pass 1").await
 }
 
 /// A language that comes with its runtime, so that its plugins are pushed into a registry. `native` is what its native tests print.
-async fn of_a_runtime(language: &str, tool: Tool, path: &'static str, native: &str) -> Result<()> {
-    let mut vendor = Vendor::new(&format!("page-{language}"), &[tool]).await?;
-    let registry = Registry::start(vendor.beside(), &Authority::generate()?, Auth::Open).await?;
-    vendor.set("TOPOLOOM_REGISTRY_CA", registry.ca());
-    let instead = vec![("registry.example.com", registry.host())];
-    let of_a_round = ["racks 0.1.0", PASSES, "3 of 4 nodes have a place in 2 groups"];
-    let all: Vec<&str> = std::iter::once(native).chain(of_a_round).collect();
-    let pushed = format!("racks 0.1.0 pushed to oci://{}/acme/racks:0.1.0", registry.host());
-    let reader = Reader { vendor, page: path, instead };
+async fn of_a_runtime(
+    vendor: &mut Vendor,
+    registry: &str,
+    language: &str,
+    path: &'static str,
+    native: &str,
+) -> Result<()> {
+    let instead = vec![("registry.example.com", registry.to_owned())];
+    let all = [native, "racks 0.1.0", PASSES, "3 of 4 nodes have a place in 2 groups", "median"];
+    let pushed = format!("racks 0.1.0 pushed to oci://{registry}/acme/racks:0.1.0");
     let wanted: [(&str, &[&str]); 3] =
         [("plugin new", &["is the discoverer"]), ("plugin test", &all), ("plugin push", &[&pushed])];
-    let vendor = reader.follow(&wanted).await?;
+    let said = Reader { vendor, page: path, instead }.follow(&wanted).await?;
+    has_what_is_printed(path, &said[0])?;
+    super::is_on_the_page(language, &said[1])?;
+    ensure!(!said[1].contains("has room for it"), "{}", said[1]);
     // The line for the operator is that of the project, or what the build found instead of it.
     let [line]: [String; 1] = blocks(&page(path)?, "yaml").try_into().ok().context("one block of YAML")?;
     let project = vendor.read("topoloom-plugin.yaml")?;

@@ -3,16 +3,16 @@
 use anyhow::{Result, ensure};
 use topoloom_tests::pages::{Run, commands, files, page};
 use topoloom_tests::tools::Tool;
-use topoloom_tests::vendor::Vendor;
 
-use super::{LARGE, Place, Written, serve};
+use super::{LARGE, Place, Stage, Written, serve};
 
 const PAGE: &str = "docs/vendors/other-languages.md";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_vendor_of_go_comes_from_the_page_to_a_rollback() -> Result<()> {
     let text = page(PAGE)?;
-    let mut vendor = Vendor::new("go", &[Tool::Go]).await?;
+    let mut stage = Stage::of("go", &[Tool::Go], Place::Registry).await?;
+    let vendor = &mut stage.vendor;
     for (name, content) in files(&text) {
         vendor.put(&name, &content)?;
     }
@@ -34,5 +34,5 @@ async fn a_vendor_of_go_comes_from_the_page_to_a_rollback() -> Result<()> {
     let measured = vendor.sh(super::MEASURE).await?;
     ensure!(measured.contains("median"), "{measured}");
     let (source, version) = ("main.go", "\"racks\", \"0.1.0\"");
-    serve(&mut vendor, &Written { source, version, limits: LARGE, place: Place::Registry }).await
+    serve(stage, &Written { source, version, limits: LARGE }).await
 }
