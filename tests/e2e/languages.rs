@@ -96,6 +96,9 @@ async fn a_vendor_of_javascript_follows_the_page_from_an_empty_folder_to_a_rollb
 /// What a vendor does after the commands that are printed.
 const MEASURE: &str = "topoloom plugin bench --size 1000 --rounds 20";
 
+/// How a vendor signs who has a key.
+const SIGN: &str = "topoloom plugin sign racks.wasm --key ../signing.pem";
+
 /// What a language runtime needs; the time is the most that an entry can give, since this machine has other work.
 const LARGE: &str = "{profile: large, compileCpu: 60s}";
 
@@ -161,6 +164,10 @@ async fn serve(stage: Stage, written: &Written) -> Result<()> {
 
     vendor.edit(source, version, &version.replace("0.1.0", "0.2.0"))?;
     vendor.sh("topoloom plugin build").await?;
+    if vendor.at("racks.sig").exists() {
+        // What signs the version before would be refused.
+        vendor.sh(SIGN).await?;
+    }
     vendor.sh(&shelf.push()).await?;
     until_serving(&scene, "0.2.0").await;
 

@@ -42,7 +42,7 @@ use topoloom_sandbox::plugin::measure;
 use crate::adapter::Stubbed;
 use crate::project::{FILE, Language, Project, ProjectError, WORK, with_limits};
 use crate::tools::{self, MissingTools, Product, Search, Sources};
-use crate::{pack, wit};
+use crate::wit;
 
 pub use need::{Need, Row};
 pub use source::{SourceError, is_of_tools};
@@ -103,10 +103,6 @@ pub struct Built {
     pub digest: Digest,
     /// Bytes.
     pub raw: usize,
-    /// Bytes, packed with zstd for a ConfigMap.
-    pub packed: usize,
-    /// Whether a ConfigMap has room for that.
-    pub fits_config_map: bool,
     /// Every function that it imports, as `interface#function`.
     pub imports: Vec<String>,
     /// The functions of WASI preview 1 that its module imports, and what they do.
@@ -464,13 +460,10 @@ fn finish(made: Made, about: Finish<'_>, say: &mut dyn FnMut(Line)) -> Result<Bu
         stamp.add_to(&wrapped.component).map_err(|message| BuildError::Broken { path: from.clone(), message })?;
     write(about.output, &component)?;
     let (anatomy, judged) = measure(&component);
-    let packed = pack::for_config_map(&component);
     Ok(Built {
         file: about.output.to_owned(),
         digest: Digest::of(&component),
         raw: component.len(),
-        packed: packed.as_ref().map_or_else(|large| large.packed, Vec::len),
-        fits_config_map: packed.is_ok(),
         imports: anatomy.functions,
         stubbed: wrapped.stubbed,
         embedded: wrapped.embedded,

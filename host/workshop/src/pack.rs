@@ -67,6 +67,12 @@ pub fn for_config_map(component: &[u8]) -> Result<Vec<u8>, TooLarge> {
     if packed.len() > ROOM { Err(TooLarge { packed: packed.len() }) } else { Ok(packed) }
 }
 
+/// How many bytes that are, whether a ConfigMap has room for them or not.
+#[must_use]
+pub fn size_for_config_map(component: &[u8]) -> usize {
+    for_config_map(component).map_or_else(|large| large.packed, |packed| packed.len())
+}
+
 /// Whether a frame has these bytes in it.
 fn unpacks_to(packed: &[u8], component: &[u8]) -> bool {
     let Ok(decoder) = StreamingDecoder::new(packed) else { return false };

@@ -11,6 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use topoloom_core::plugin::{Amount, Description, Limit, Limits};
 use topoloom_workshop::build::{Built, Repeat, Settled, build_into, settle, wrap_file};
+use topoloom_workshop::pack;
 use topoloom_workshop::project::{FILE, Limits as Asked, Project};
 
 use super::rows::{self, list, row};
@@ -45,7 +46,8 @@ pub(super) async fn run(args: BuildArgs) -> anyhow::Result<ExitCode> {
         Some(project) if built.refused.is_none() => settle(project, &built.need())?,
         _ => None,
     };
-    print::out(&report(&built, &asked, described.as_ref()));
+    let packed = pack::size_for_config_map(&read(&built.file)?);
+    print::out(&report(&built, packed, &asked, described.as_ref()));
     if let Some(Settled { line, is_written }) = settled {
         let what = if is_written { "has a new line" } else { BY_HAND };
         print::out(&format!("\n{FILE} {what}, and the entry of an operator needs it, too:\n  {line}\n"));
@@ -100,16 +102,16 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Everything that is known, in two columns.
-fn report(built: &Built, asked: &Asked, described: Option<&Description>) -> String {
+fn report(built: &Built, packed: usize, asked: &Asked, described: Option<&Description>) -> String {
     let mut rows = vec![
         row("file", &built.file.display().to_string()),
         row("digest", &built.digest.to_string()),
-        row("size", &format!("{} bytes, {} packed", built.raw, built.packed)),
+        row("size", &format!("{} bytes, {} packed", built.raw, packed)),
     ];
     if let Some(description) = described {
         rows.insert(0, row("plugin", &format!("{} {}", description.name, description.version)));
     }
-    rows.push(rows::config_map(built.packed));
+    rows.push(rows::config_map(packed));
     rows.extend(rows::needs(&built.need(), asked));
     rows.extend(rows::imports(&[], &built.imports));
     if built.embedded {

@@ -136,13 +136,12 @@ async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -
     let limits = args.profile.map_or_else(of_entry, ProfileArg::limits);
     // With the widest limits: a file that is too large for these has as much to show. Loading it reports what is wrong with it.
     let (anatomy, _) = measure(&file.bytes);
-    let packed = pack::for_config_map(&file.bytes);
     let mut report = Report {
         file: file.place.clone(),
         digest: Digest::of(&file.bytes),
         size: file.bytes.len(),
         packed: file.packed,
-        in_config_map: packed.map_or_else(|large| large.packed, |packed| packed.len()),
+        in_config_map: pack::size_for_config_map(&file.bytes),
         anatomy,
         origin: None,
         needs: None,

@@ -149,11 +149,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Case>> {
 
 fn facts(component: &Component, limits: &Limits) -> FileFacts {
     // As it would be pushed.
-    let packed = match pack::for_config_map(&component.bytes) {
-        Ok(packed) => packed.len(),
-        Err(too_large) => too_large.packed,
-    };
-    FileFacts::of(&component.bytes, limits, packed, pack::ROOM)
+    FileFacts::of(&component.bytes, limits, pack::size_for_config_map(&component.bytes), pack::ROOM)
 }
 
 /// The whole refusal, with its cause.
