@@ -40,7 +40,7 @@ fn build() -> Result<(), Box<dyn Error>> {
         let component = wit_component::ComponentEncoder::default()
             .validate(true)
             .module(&module)
-            .and_then(|encoder| encoder.encode())
+            .and_then(|mut encoder| encoder.encode())
             .map_err(|error| format!("the plugin {name} is no component: {error:#}"))?;
         let image = image(&component).unwrap_or_else(|error| {
             println!("cargo::warning=the plugin {name} is not compiled ahead; every start will do it: {error:#}");

@@ -1,5 +1,5 @@
 //! Lists the files of the SDKs, so that they are in the program: `plugin new` writes them into the folder of a vendor, who has no
-//! checkout, and for whom no registry has them.
+//! checkout, and for whom no registry has them. Assembles the adapter in place of WASI, so that no assembler is in the program.
 //!
 //! A list that is written by hand would lack the file that is added to an SDK tomorrow. A folder that is not there has no files; a
 //! test of the templates says so.
@@ -21,6 +21,9 @@ const LISTS: [(&str, &str, &[&str]); 4] = [
 /// What is never taken, wherever it is.
 const LEFT_OUT: [&str; 7] =
     ["test", "tests", "target", "node_modules", "__pycache__", "package-lock.json", "sketches.md"];
+
+/// The text of the adapter.
+const ADAPTER: &str = "src/adapter/preview1.wat";
 
 fn main() {
     if let Err(error) = build() {
@@ -47,7 +50,10 @@ fn build() -> Result<(), Box<dyn Error>> {
         }
         writeln!(text, "];")?;
     }
-    fs::write(PathBuf::from(env::var("OUT_DIR")?).join("sdks.rs"), text)?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("sdks.rs"), text)?;
+    println!("cargo::rerun-if-changed={ADAPTER}");
+    fs::write(out.join("preview1.wasm"), wat::parse_file(ADAPTER)?)?;
     Ok(())
 }
 

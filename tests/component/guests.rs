@@ -132,7 +132,13 @@ pub(crate) fn stored(name: &str, members: Vec<Member>) -> Object {
 
 /// The compiler process, with pipes to talk to it.
 pub(crate) fn compiler() -> Child {
-    Command::new(host()).args(["compile-plugin", "quick"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    compiler_with(&["quick"])
+}
+
+/// The same with other words.
+pub(crate) fn compiler_with(words: &[&str]) -> Child {
+    let mut command = Command::new(host());
+    command.arg("compile-plugin").args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// The villain with one more core module, which no code instantiates: bytes that no tool writes.

@@ -1,5 +1,6 @@
 //! Files that are not plugins, and why the host refuses them.
 
+use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use topoloom_core::plugin::{Amount, Limit, Limits, Retry};
 use topoloom_tests::builtins;
 use topoloom_tests::controlplane::eventually;
 
-use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, host, nodes, round, source, villain, wat};
+use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, compiler_with, host, nodes, round, source, villain, wat};
 use crate::limits::file::branches;
 
 async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
@@ -213,18 +214,37 @@ async fn a_compiler_that_panics_is_one_sentence_with_the_digest_and_without_a_pl
 #[tokio::test]
 async fn the_compiler_process_may_compute_and_nothing_else() {
     let mut child = compiler();
-    let status = format!("/proc/{}/status", child.id());
-    eventually("it has confined itself before it reads anything", Duration::from_secs(60), async || {
-        let status = std::fs::read_to_string(&status).map_err(|error| error.to_string())?;
-        // 2: a filter on system calls (proc(5)).
-        let confined = ["Seccomp:\t2", "NoNewPrivs:\t1"].iter().all(|line| status.contains(line));
-        if confined { Ok(()) } else { Err(status) }
-    })
-    .await;
+    confined(&child, 1).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
     let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(limit("Max file size").contains(" 0 "), "{limits}");
     assert!(limit("Max cpu time").contains(" 10 ") && !limit("Max address space").contains("unlimited"), "{limits}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn at_a_desk_every_thread_of_the_compiler_process_may_compute_and_nothing_else() {
+    for kind in ["baseline", "quick"] {
+        let mut child = compiler_with(&[kind, "10", "1073741824", "all"]);
+        // The first one reads and writes, the others compile: one for each processor, and no more than eight.
+        let processors = std::thread::available_parallelism().unwrap().get();
+        confined(&child, 1 + processors.min(8)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// Waits until the process has confined itself, before it reads anything; it has as many threads.
+async fn confined(child: &Child, threads: usize) {
+    let tasks = format!("/proc/{}/task", child.id());
+    eventually("all of its threads are confined", Duration::from_secs(60), async || {
+        let read = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("status"));
+        let states = std::fs::read_dir(&tasks).and_then(|all| all.map(|task| task.and_then(read)).collect());
+        let states: Vec<String> = states.map_err(|error: std::io::Error| error.to_string())?;
+        // 2: a filter on system calls (proc(5)).
+        let is_confined = |state: &String| ["Seccomp:\t2", "NoNewPrivs:\t1"].iter().all(|line| state.contains(line));
+        if states.len() == threads && states.iter().all(is_confined) { Ok(()) } else { Err(states.join("\n")) }
+    })
+    .await;
 }

@@ -4,13 +4,12 @@
 //! host behind it: `adapter/preview1.wat` has every function and the reason for its answer. The encoder puts it beside the
 //! module and leaves out what the module does not import, so what remains of a plugin imports `topoloom:*` only.
 //!
-//! Owns the text, its assembled form, and the list of what each function does now, for the report of a build. Never decides
+//! Owns the text, which the build assembles, and the list of what each function does now, for the report of a build. Never decides
 //! whether a module is wrapped.
 //!
 //! # Failure story
 //!
-//! The text is part of the program: if it did not assemble, every test here would fail, and a build would say so in one
-//! sentence. A module that imports a function of preview 1 that the adapter lacks, or with other types, is refused by the
+//! A text that does not assemble is an error where this program is built. A module that imports a function of preview 1 that the adapter lacks, or with other types, is refused by the
 //! encoder with the name of the function.
 
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ use crate::wit;
 /// The name under which modules import preview 1.
 pub const PREVIEW1: &str = "wasi_snapshot_preview1";
 
-const TEXT: &str = include_str!("adapter/preview1.wat");
+const ASSEMBLED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preview1.wasm"));
 
 /// What the adapter itself imports.
 const NEEDS: &str = "world preview1-adapter { import log; }";
@@ -105,19 +104,19 @@ pub(crate) fn imports(module: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// The adapter as a module with the description of what it imports, assembled once.
+/// The adapter as a module with the description of what it imports, made once.
 ///
 /// # Errors
-/// A text that does not assemble: a fault of this program.
+/// A description that is none: a fault of this program.
 pub fn module() -> Result<&'static [u8], &'static str> {
-    static ASSEMBLED: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    ASSEMBLED.get_or_init(assemble).as_deref().map_err(String::as_str)
+    static DESCRIBED: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
+    DESCRIBED.get_or_init(described).as_deref().map_err(String::as_str)
 }
 
-fn assemble() -> Result<Vec<u8>, String> {
-    let mut module = wat::parse_str(TEXT).map_err(|error| error.to_string())?;
+fn described() -> Result<Vec<u8>, String> {
+    let mut module = ASSEMBLED.to_vec();
     let (resolve, world) = wit::resolve("preview1-adapter", NEEDS)?;
-    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
+    wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
         .map_err(|error| format!("{error:#}"))?;
     Ok(module)
 }

@@ -106,7 +106,7 @@ pub(super) fn confine(bounds: &CompileLimits, effort: Effort) -> wasmtime::Resul
     if effort.threads() == Threads::All {
         start_threads()?;
     }
-    forbid_the_rest()
+    forbid_the_rest(effort.threads())
 }
 
 /// The threads of the compiler: the filter lets no thread start another one.
@@ -126,10 +126,15 @@ fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()>
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
 }
 
-/// No system calls from here on but those above.
-fn forbid_the_rest() -> wasmtime::Result<()> {
+/// No system calls from here on but those above: of this thread and all that it starts, or of all threads of the process.
+fn forbid_the_rest(of: Threads) -> wasmtime::Result<()> {
     let Ok(here) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    match seccompiler::apply_filter_all_threads(&filter(here)?) {
+    let filter = filter(here)?;
+    let applied = match of {
+        Threads::One => seccompiler::apply_filter(&filter),
+        Threads::All => seccompiler::apply_filter_all_threads(&filter),
+    };
+    match applied {
         // A kernel, or something that poses as one, without such filters: the limits have to do.
         Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error)) if is_unknown(&error) => Ok(()),
         Err(error) => Err(wasmtime::Error::from(error).context(
@@ -214,9 +219,9 @@ mod tests {
     #[test]
     fn a_profile_that_forbids_filters_is_named() {
         let error = std::thread::spawn(|| {
-            forbid_the_rest().unwrap();
+            forbid_the_rest(Threads::One).unwrap();
             // Setting a filter is not among the allowed calls.
-            forbid_the_rest().unwrap_err()
+            forbid_the_rest(Threads::One).unwrap_err()
         });
         let error = crate::plugin::chain(&error.join().unwrap());
         assert!(error.contains("has to allow `seccomp` and `prctl`") && error.contains("not permitted"), "{error}");
@@ -226,7 +231,7 @@ mod tests {
     #[test]
     fn what_is_left_is_to_compute() {
         let (files, sockets, processes, memory) = std::thread::spawn(|| {
-            forbid_the_rest().unwrap();
+            forbid_the_rest(Threads::One).unwrap();
             let memory: u64 = vec![1_u64; 8 << 20].into_iter().sum();
             let kind = |error: io::Error| error.kind();
             (

@@ -128,15 +128,14 @@ pub fn wrap(module: &[u8]) -> Result<Wrapped, WrapError> {
     let mut module = module.to_vec();
     if !found.has_world {
         let (resolve, world) = wit::resolve(wit::WORLD, "").map_err(|error| encode(&error))?;
-        wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false)
+        wit_component::embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
             .map_err(|error| encode(&error))?;
     }
     let stubbed = adapter::imported(&module);
-    let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(&module).map_err(|error| encode(&error))?;
+    let mut encoder = ComponentEncoder::default().validate(true).module(&module).map_err(|error| encode(&error))?;
     if !stubbed.is_empty() {
         let adapter = adapter::module().map_err(WrapError::Adapter)?;
-        encoder.adapter(PREVIEW1, adapter).map_err(|error| encode(&error))?;
+        encoder = encoder.adapter(PREVIEW1, adapter).map_err(|error| encode(&error))?;
     }
     let component = encoder.encode().map_err(|error| encode(&error))?;
     let component = without_its_names(&component).unwrap_or(component);
@@ -242,7 +241,7 @@ mod tests {
     fn a_module_with_a_world_keeps_it() {
         let mut bytes = module("");
         let (resolve, world) = wit::resolve("narrow", "world narrow { export discoverer; }").unwrap();
-        wit_component::embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8, false).unwrap();
+        wit_component::embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8).unwrap();
         let wrapped = wrap(&bytes).unwrap();
         assert!(!wrapped.embedded);
         assert_eq!(imports(&wrapped.component), [""; 0]);
