@@ -127,7 +127,8 @@ export class Column {
   /** The nodes of each value that at least one node has: pairs of value and rows in ascending order. */
   byValue() {
     const rows = this.texts.map(() => []);
-    this.codes.forEach((code, row) => code && rows[code - 1].push(row));
+    const { codes } = this;
+    for (let row = 0; row < codes.length; row += 1) if (codes[row]) rows[codes[row] - 1].push(row);
     return this.texts.map((text, at) => [text, rows[at]]).filter(([, members]) => members.length > 0);
   }
 }
@@ -169,10 +170,18 @@ export class Nodes {
 }
 
 /** Rows and positions as the interface has them. `Uint32Array` alone makes row 0 of `undefined`, and of 2 to the 32nd. */
-const numbers = (what, list) => Uint32Array.from(list, (number) => {
-  if (Number.isInteger(number) && number >= 0 && number <= 0xffffffff) return number;
-  throw new TypeError(`${what}: ${String(number)} is no integer from 0 to 4294967295; leave out what was not found`);
-});
+function numbers(what, list) {
+  const given = ArrayBuffer.isView(list) ? list : Array.from(list);
+  const made = new Uint32Array(given.length);
+  for (let at = 0; at < made.length; at += 1) {
+    const number = given[at];
+    if (typeof number !== 'number' || number >>> 0 !== number) {
+      throw new TypeError(`${what}: ${String(number)} is no integer from 0 to 4294967295; leave out what was not found`);
+    }
+    made[at] = number;
+  }
+  return made;
+}
 
 /** The answer under construction, groups lowest tier first. `state` is for the next round, at most 8 MiB. */
 export class Topology {
