@@ -10,7 +10,7 @@ use crate::guests::{self, GLUTTON, VILLAIN, host, nodes, round, source};
 
 static BASELINE: LazyLock<Runtime> = LazyLock::new(|| {
     let options = Options { codegen: Codegen::Baseline, ..Options::default() };
-    Runtime::start_with(Compiler::AtDesk { exe: host() }, options, Metrics::default(), None).unwrap()
+    Runtime::start_with(Compiler::Quickest { exe: host() }, options, Metrics::default(), None).unwrap()
 });
 
 async fn load(bytes: &Arc<[u8]>, limits: Limits) -> Plugin {

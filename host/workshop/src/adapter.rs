@@ -9,8 +9,8 @@
 //!
 //! # Failure story
 //!
-//! A text that does not assemble is an error where this program is built. A module that imports a function of preview 1 that the adapter lacks, or with other types, is refused by the
-//! encoder with the name of the function.
+//! A text that does not assemble is an error where this program is built. A module that imports a function of preview 1 that the
+//! adapter lacks, or with other types, is refused by the encoder with the name of the function.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -55,13 +55,14 @@ pub enum Compiler {
         /// The executable, this binary itself (`/proc/self/exe` survives its replacement on disk).
         exe: PathBuf,
     },
-    /// The same at the priority of this process and on all processors: at a desk a person waits for it, and nothing else that is ours.
+    /// The same at the priority of this process: at a desk a person waits for it, and nothing else that is ours. On one processor, so
+    /// that it takes the time and the memory that it takes in a host.
     AtDesk {
         /// As above.
         exe: PathBuf,
     },
-    /// The same at the priority of this process, on one processor as in a host: to be measured.
-    Measured {
+    /// The same on all processors, where nothing is said of the limits of a compile.
+    Quickest {
         /// As above.
         exe: PathBuf,
     },
@@ -78,8 +79,8 @@ impl Compiler {
     ) -> Result<(Component, Vec<u8>), LoadError> {
         let (exe, effort) = match self {
             Self::Child { exe } => (exe, Effort::Lowest),
-            Self::AtDesk { exe } => (exe, Effort::All),
-            Self::Measured { exe } => (exe, Effort::One),
+            Self::AtDesk { exe } => (exe, Effort::One),
+            Self::Quickest { exe } => (exe, Effort::All),
         };
         let failed = |what: &'static str| {
             let exe = exe.display().to_string();

@@ -99,7 +99,7 @@ pub(super) fn confine(bounds: &CompileLimits, effort: Effort) -> wasmtime::Resul
     // The first number causes SIGXCPU, which shows the reason; the second SIGKILL, which could have any reason.
     let seconds = seconds(bounds.cpu);
     limit(Resource::Cpu, seconds, seconds + 1)?;
-    let memory = memory(left_in_cgroup(), bounds.memory as u64);
+    let memory = memory(left_in_cgroup(), bounds.memory as u64).saturating_add(reserved(effort));
     limit(Resource::As, memory, memory)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Fsize, 0, 0)?;
@@ -107,6 +107,16 @@ pub(super) fn confine(bounds: &CompileLimits, effort: Effort) -> wasmtime::Resul
         start_threads()?;
     }
     forbid_the_rest(effort.threads())
+}
+
+/// Address space that more than one thread takes without using it as memory: for each of them, glibc reserves 64 MiB, twice that while
+/// it looks for a place, and its stack has 2 MiB.
+fn reserved(effort: Effort) -> u64 {
+    const OF_THREAD: u64 = 130 << 20;
+    match effort.threads() {
+        Threads::One => 0,
+        Threads::All => OF_THREAD.saturating_mul(compiling() as u64),
+    }
 }
 
 /// The threads of the compiler: the filter lets no thread start another one.
@@ -117,7 +127,7 @@ fn start_threads() -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// More threads than that gain little, and each one needs address space, which has a limit.
+/// More threads than that gain little.
 fn compiling() -> usize {
     std::thread::available_parallelism().map_or(1, |processors| processors.get().min(8))
 }

@@ -77,7 +77,7 @@ struct Inputs {
 pub(super) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let component = Target::at(&args.plugin).component(&args.registry).await?;
     let inputs = inputs(&args, &component)?;
-    let runtime = Runtime::start(Compiler::Measured { exe: executable() })?;
+    let runtime = Runtime::start(Compiler::AtDesk { exe: executable() })?;
     let (desk, compiled) = bench::open(&runtime, Arc::clone(&component.bytes), inputs.limits).await?;
     let measure = Measure {
         config: &inputs.config,

@@ -68,7 +68,8 @@ impl Engines {
             return Ok(service);
         }
         let options = Options { memory: usize::MAX, codegen: Codegen::Baseline, ..Options::default() };
-        let baseline = Runtime::start_with(compiler(), options, Metrics::default(), None)
+        let compiler = Compiler::Quickest { exe: super::super::executable() };
+        let baseline = Runtime::start_with(compiler, options, Metrics::default(), None)
             .inspect_err(|error| tracing::debug!(%error, "plugins are compiled as in a host"));
         Ok(Self { baseline: baseline.ok(), ..service })
     }
@@ -92,11 +93,6 @@ const fn is_of_compiler(error: &LoadError) -> bool {
     matches!(error, Compile { .. } | CompilerFault { .. } | CompileLimit { .. } | Image { .. })
 }
 
-/// In a process of this executable.
-fn compiler() -> Compiler {
-    Compiler::AtDesk { exe: super::super::executable() }
-}
-
 /// An engine that keeps what it compiles for the next command of this user.
 pub(super) fn runtime() -> anyhow::Result<Runtime> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -110,7 +106,8 @@ pub(super) fn runtime() -> anyhow::Result<Runtime> {
     });
     // One plugin at a time, so no bound on all of them.
     let options = Options { memory: usize::MAX, ..Options::default() };
-    Ok(Runtime::start_with(compiler(), options, Metrics::default(), cache)?)
+    let compiler = Compiler::AtDesk { exe: super::super::executable() };
+    Ok(Runtime::start_with(compiler, options, Metrics::default(), cache)?)
 }
 
 /// The cache in a folder for caches.
